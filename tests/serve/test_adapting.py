@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from hyperfsad.serve.client import StationClient
-from hyperfsad.serve.records import Inspection
+from hyperfsad.serve.records import InspectionRecord
 from tests.conftest import make_picture
 from tests.serve.conftest import ADMIN, INSPECT, png
 from tests.serve.stations import Running, refused, until
@@ -33,7 +33,7 @@ def product(client: StationClient, request: pytest.FixtureRequest) -> str:
     return str(made["id"])
 
 
-def sent(client: StationClient, product: str, *parts: tuple[str, bytes]) -> list[Inspection]:
+def sent(client: StationClient, product: str, *parts: tuple[str, bytes]) -> list[InspectionRecord]:
     return list(client.inspect(product, parts)["inspections"])
 
 

@@ -31,7 +31,7 @@ from typing import Any, Literal, TypedDict
 
 
 def named(kind: type[BaseModel]) -> str:
-    return kind.__name__.removesuffix("Out")
+    return f"{kind.__name__.removesuffix('Out')}Record"
 
 
 def models(kind: Any) -> list[type[BaseModel]]:

@@ -27,7 +27,7 @@ from PIL import Image
 
 from hyperfsad import HyperFSAD
 from hyperfsad.serve.client import StationClient, StationError
-from hyperfsad.serve.records import Inspection
+from hyperfsad.serve.records import InspectionRecord
 from hyperfsad.serve.store.backup import backup
 from tests.serve import stations as running
 from tests.serve.conftest import png
@@ -118,7 +118,7 @@ class Note:
     sha256: str
     sent: int
     told: int
-    row: Inspection
+    row: InspectionRecord
 
 
 @dataclass

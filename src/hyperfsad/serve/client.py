@@ -17,22 +17,22 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from ..errors import HyperfsadError, UsageError
 from .records import (
-    Adapting,
-    AuditPage,
-    AuditRow,
-    Coverage,
-    GoodPartLevels,
-    GoodPartList,
-    HistoryPage,
-    Inspected,
-    Inspection,
-    InspectionRow,
-    Product,
-    Proposal,
-    Readiness,
-    Trend,
-    Version,
-    VersionList,
+    AdaptingRecord,
+    AuditPageRecord,
+    AuditRowRecord,
+    CoverageRecord,
+    GoodPartLevelsRecord,
+    GoodPartListRecord,
+    HistoryPageRecord,
+    InspectedRecord,
+    InspectionRecord,
+    InspectionRowRecord,
+    ProductRecord,
+    ProposalRecord,
+    ReadinessRecord,
+    TrendRecord,
+    VersionListRecord,
+    VersionRecord,
 )
 
 Json: TypeAlias = dict[str, Any]
@@ -71,59 +71,63 @@ class StationClient:
         self._headers = {"Content-Type": "application/json"}
         self._headers |= {} if token is None else {"Authorization": f"Bearer {token}"}
 
-    def products(self) -> list[Product]:
-        return self._answer(list[Product], "GET", "products")
+    def products(self) -> list[ProductRecord]:
+        return self._answer(list[ProductRecord], "GET", "products")
 
-    def product(self, product: str) -> Product:
-        return self._answer(Product, "GET", f"products/{product}")
+    def product(self, product: str) -> ProductRecord:
+        return self._answer(ProductRecord, "GET", f"products/{product}")
 
-    def create_product(self, name: str, images: Sequence[Source], **fields: Any) -> Product:
-        return self._answer(Product, "POST", "products", {"name": name, **fields}, images)
+    def create_product(self, name: str, images: Sequence[Source], **fields: Any) -> ProductRecord:
+        return self._answer(ProductRecord, "POST", "products", {"name": name, **fields}, images)
 
-    def upload_product(self, name: str, detector: Source) -> Product:
+    def upload_product(self, name: str, detector: Source) -> ProductRecord:
         return self._answer(
-            Product, "POST", "products/upload", {"name": name}, [detector], "detector"
+            ProductRecord, "POST", "products/upload", {"name": name}, [detector], "detector"
         )
 
     def download_product(self, product: str) -> bytes:
         return self._bytes("GET", f"products/{product}/detector")
 
-    def extend_product(self, product: str, images: Sequence[Source], **more: Any) -> Product:
+    def extend_product(self, product: str, images: Sequence[Source], **more: Any) -> ProductRecord:
         """`confirm=True` also teaches parts that were anomalous until now."""
-        return self._answer(Product, "POST", f"products/{product}/images", more, images)
+        return self._answer(ProductRecord, "POST", f"products/{product}/images", more, images)
 
-    def remove_part(self, product: str, part: str) -> Product:
+    def remove_part(self, product: str, part: str) -> ProductRecord:
         """Forgets a good part; `report(product, "images")` names them."""
-        return self._answer(Product, "DELETE", f"products/{product}/images/{part}")
+        return self._answer(ProductRecord, "DELETE", f"products/{product}/images/{part}")
 
-    def versions(self, product: str) -> list[Version]:
-        return self._answer(VersionList, "GET", f"products/{product}/versions")["versions"]
+    def versions(self, product: str) -> list[VersionRecord]:
+        return self._answer(VersionListRecord, "GET", f"products/{product}/versions")["versions"]
 
-    def restore_product(self, product: str, revision: int) -> Product:
-        return self._answer(Product, "POST", f"products/{product}/versions/{revision}/restore")
+    def restore_product(self, product: str, revision: int) -> ProductRecord:
+        return self._answer(
+            ProductRecord, "POST", f"products/{product}/versions/{revision}/restore"
+        )
 
     def calibrate_product(
         self, product: str, images: Sequence[Source] = (), **more: Any
-    ) -> Product:
-        return self._answer(Product, "POST", f"products/{product}/calibration", more, images)
+    ) -> ProductRecord:
+        return self._answer(ProductRecord, "POST", f"products/{product}/calibration", more, images)
 
-    def rename_product(self, product: str, name: str) -> Product:
-        return self._answer(Product, "PATCH", f"products/{product}", {"name": name})
+    def rename_product(self, product: str, name: str) -> ProductRecord:
+        return self._answer(ProductRecord, "PATCH", f"products/{product}", {"name": name})
 
-    def adapt_automatically(self, product: str, on: bool) -> Product:
+    def adapt_automatically(self, product: str, on: bool) -> ProductRecord:
         """Whether the product learns by itself from the parts of the line."""
-        return self._answer(Product, "PATCH", f"products/{product}", {"adapt_automatically": on})
+        return self._answer(
+            ProductRecord, "PATCH", f"products/{product}", {"adapt_automatically": on}
+        )
 
-    def propose(self, product: str) -> Adapting:
+    def propose(self, product: str) -> AdaptingRecord:
         """What would change if it learnt from its latest parts; `report(product, "proposal")` says
         whether it is time to."""
-        change = self._answer(Proposal, "POST", f"products/{product}/proposal")["change"]
+        change = self._answer(ProposalRecord, "POST", f"products/{product}/proposal")["change"]
         assert change is not None  # as it was asked for
         return change
 
-    def adapt_product(self, product: str, latest: str | None = None) -> Product:
+    def adapt_product(self, product: str, latest: str | None = None) -> ProductRecord:
         """`latest` as the proposal says: then what came later does not count."""
-        return self._answer(Product, "POST", f"products/{product}/adapt", {"latest": latest})
+        return self._answer(ProductRecord, "POST", f"products/{product}/adapt", {"latest": latest})
 
     def delete_product(self, product: str) -> None:
         self._bytes("DELETE", f"products/{product}")
@@ -131,15 +135,17 @@ class StationClient:
     def evaluate_product(self, product: str) -> Json:
         return self._answer(Json, "POST", f"products/{product}/evaluation")
 
-    def inspect(self, product: str, images: Sequence[Source], key: str | None = None) -> Inspected:
+    def inspect(
+        self, product: str, images: Sequence[Source], key: str | None = None
+    ) -> InspectedRecord:
         """One image with a `key` (32 hex digits) may be sent again after a lost answer."""
         more = {} if key is None else {"Idempotency-Key": key}
         return self._answer(
-            Inspected, "POST", f"products/{product}/inspections", {}, images, headers=more
+            InspectedRecord, "POST", f"products/{product}/inspections", {}, images, headers=more
         )
 
-    def inspection(self, inspection: str) -> Inspection:
-        return self._answer(Inspection, "GET", f"inspections/{inspection}")
+    def inspection(self, inspection: str) -> InspectionRecord:
+        return self._answer(InspectionRecord, "GET", f"inspections/{inspection}")
 
     def picture(self, inspection: str, kind: str = "overlay", **place: float) -> bytes:
         """An overlay, heatmap, original, thumbnail or evidence.jpg (at x, y)."""
@@ -148,19 +154,21 @@ class StationClient:
     def evidence(self, inspection: str, **place: float) -> Json:
         return self._answer(Json, "GET", f"inspections/{inspection}/evidence?{urlencode(place)}")
 
-    def label(self, inspection: str, kind: str, **more: Any) -> Inspection:
+    def label(self, inspection: str, kind: str, **more: Any) -> InspectionRecord:
         return self._answer(
-            Inspection, "PUT", f"inspections/{inspection}/label", {"kind": kind, **more}
+            InspectionRecord, "PUT", f"inspections/{inspection}/label", {"kind": kind, **more}
         )
 
-    def undo(self, inspection: str) -> Inspection:
-        return self._answer(Inspection, "DELETE", f"inspections/{inspection}/label")
+    def undo(self, inspection: str) -> InspectionRecord:
+        return self._answer(InspectionRecord, "DELETE", f"inspections/{inspection}/label")
 
-    def page(self, cursor: str | None = None, **wanted: Any) -> HistoryPage:
+    def page(self, cursor: str | None = None, **wanted: Any) -> HistoryPageRecord:
         more = {} if cursor is None else {"cursor": cursor}
-        return self._answer(HistoryPage, "GET", f"inspections?{urlencode({**wanted, **more})}")
+        return self._answer(
+            HistoryPageRecord, "GET", f"inspections?{urlencode({**wanted, **more})}"
+        )
 
-    def history(self, **wanted: Any) -> Iterator[InspectionRow]:
+    def history(self, **wanted: Any) -> Iterator[InspectionRowRecord]:
         """All inspections, the latest first; `wanted` as the API's parameters."""
         yield from (page := self.page(**wanted))["inspections"]
         while page["next"] is not None:
@@ -170,25 +178,31 @@ class StationClient:
         return self._bytes("GET", f"exports/inspections.{quote(kind)}?{urlencode(wanted)}")
 
     @overload
-    def report(self, product: str, kind: Literal["trend"] = "trend", **wanted: Any) -> Trend: ...
+    def report(
+        self, product: str, kind: Literal["trend"] = "trend", **wanted: Any
+    ) -> TrendRecord: ...
     @overload
-    def report(self, product: str, kind: Literal["coverage"], **wanted: Any) -> Coverage: ...
+    def report(self, product: str, kind: Literal["coverage"], **wanted: Any) -> CoverageRecord: ...
     @overload
-    def report(self, product: str, kind: Literal["images"], **wanted: Any) -> GoodPartList: ...
+    def report(
+        self, product: str, kind: Literal["images"], **wanted: Any
+    ) -> GoodPartListRecord: ...
     @overload
-    def report(self, product: str, kind: Literal["levels"], **wanted: Any) -> GoodPartLevels: ...
+    def report(
+        self, product: str, kind: Literal["levels"], **wanted: Any
+    ) -> GoodPartLevelsRecord: ...
     @overload
-    def report(self, product: str, kind: Literal["proposal"], **wanted: Any) -> Proposal: ...
+    def report(self, product: str, kind: Literal["proposal"], **wanted: Any) -> ProposalRecord: ...
     def report(self, product: str, kind: str = "trend", **wanted: Any) -> Any:
         """What the station tells of a product over time."""
         return self._answer(Json, "GET", f"products/{product}/{quote(kind)}?{urlencode(wanted)}")
 
-    def audit(self) -> list[AuditRow]:
-        return self._answer(AuditPage, "GET", "audit")["entries"]
+    def audit(self) -> list[AuditRowRecord]:
+        return self._answer(AuditPageRecord, "GET", "audit")["entries"]
 
     def ready(self) -> bool:
         with suppress(StationError):
-            return self._answer(Readiness, "GET", "ready")["ready"]
+            return self._answer(ReadinessRecord, "GET", "ready")["ready"]
         return False
 
     def _answer(self, kind: type[T], method: str, path: str, *sent: Any, **more: Any) -> T:

@@ -3,7 +3,7 @@
 from typing import Any, Literal, TypedDict
 
 
-class Product(TypedDict):
+class ProductRecord(TypedDict):
     """A product, and what its detector has learnt."""
 
     id: str
@@ -34,7 +34,7 @@ class Product(TypedDict):
     """What the last change reported."""
 
 
-class Version(TypedDict):
+class VersionRecord(TypedDict):
     """A product after a change."""
 
     revision: int
@@ -57,13 +57,13 @@ class Version(TypedDict):
     threshold: float | None
 
 
-class VersionList(TypedDict):
+class VersionListRecord(TypedDict):
     """The latest versions of a product, the current one first."""
 
-    versions: list[Version]
+    versions: list[VersionRecord]
 
 
-class GoodPart(TypedDict):
+class GoodPartRecord(TypedDict):
     """A part that a product has learnt."""
 
     part: str
@@ -74,13 +74,13 @@ class GoodPart(TypedDict):
     added: str | None
 
 
-class GoodPartList(TypedDict):
+class GoodPartListRecord(TypedDict):
     """The good parts, in the order in which they were learnt."""
 
-    images: list[GoodPart]
+    images: list[GoodPartRecord]
 
 
-class GoodPartLevels(TypedDict):
+class GoodPartLevelsRecord(TypedDict):
     """How far good parts reach; above 1 they would be called anomalous."""
 
     kind: Literal["leave-one-out", "calibration", "line", "none"]
@@ -88,7 +88,7 @@ class GoodPartLevels(TypedDict):
     """Rising; empty where nothing is known."""
 
 
-class InspectionRow(TypedDict):
+class InspectionRowRecord(TypedDict):
     """An inspection in lists."""
 
     id: str
@@ -109,14 +109,14 @@ class InspectionRow(TypedDict):
     """sha256 of the uploaded file."""
 
 
-class Adapting(TypedDict):
+class AdaptingRecord(TypedDict):
     """What would change if a product learnt from its latest parts."""
 
     latest: str
     """The last inspection that it counts; `adapt` takes it."""
     parts: int
     """How many parts there are, near-copies counted once."""
-    bad: list[InspectionRow]
+    bad: list[InspectionRowRecord]
     """Those that look bad and are not learnt."""
     doubtful: bool
     """Whether so many look bad that nobody can tell."""
@@ -124,13 +124,13 @@ class Adapting(TypedDict):
     new_threshold: float | None
     inspections: int
     """Past verdicts that were given again."""
-    passing: list[InspectionRow]
+    passing: list[InspectionRowRecord]
     """Anomalous ones that would be good."""
-    failing: list[InspectionRow]
+    failing: list[InspectionRowRecord]
     """Good ones that would be anomalous."""
 
 
-class Proposal(TypedDict):
+class ProposalRecord(TypedDict):
     """Whether it is time for a product to learn from its line."""
 
     parts: int
@@ -143,11 +143,11 @@ class Proposal(TypedDict):
     """Whether 12, 24 or 48 were reached since."""
     preliminary: bool
     """Whether its verdicts still come from few good parts."""
-    change: Adapting | None
+    change: AdaptingRecord | None
     """Where it was asked for."""
 
 
-class Inspection(TypedDict):
+class InspectionRecord(TypedDict):
     """An inspection with all that was found."""
 
     id: str
@@ -185,29 +185,29 @@ class Inspection(TypedDict):
     """Whether the product has learnt it because of the label."""
 
 
-class RejectedImage(TypedDict):
+class RejectedImageRecord(TypedDict):
     """An upload that is not a usable picture."""
 
     name: str
     error: str
 
 
-class Inspected(TypedDict):
+class InspectedRecord(TypedDict):
     """The verdicts on an upload, in the order of the images; those without one stand apart."""
 
-    inspections: list[Inspection]
-    rejected: list[RejectedImage]
+    inspections: list[InspectionRecord]
+    rejected: list[RejectedImageRecord]
 
 
-class HistoryPage(TypedDict):
+class HistoryPageRecord(TypedDict):
     """Some inspections, the latest first."""
 
-    inspections: list[InspectionRow]
+    inspections: list[InspectionRowRecord]
     next: str | None
     """The cursor of the next page; null at the end."""
 
 
-class TrendPoint(TypedDict):
+class TrendPointRecord(TypedDict):
     """An hour or a day (UTC) with inspections."""
 
     time: str
@@ -220,7 +220,7 @@ class TrendPoint(TypedDict):
     """At 5, 25, 50, 75, 95 %, right to within 1 %."""
 
 
-class Drift(TypedDict):
+class DriftRecord(TypedDict):
     """The test of `hyperfsad drift`, over the latest inspections since the product changed."""
 
     moved: bool
@@ -240,7 +240,7 @@ class Drift(TypedDict):
     """Inspections to look at and, if good, to learn."""
 
 
-class Trend(TypedDict):
+class TrendRecord(TypedDict):
     """A product's inspections over time."""
 
     step: Literal["hour", "day"]
@@ -248,23 +248,23 @@ class Trend(TypedDict):
     until: str
     calibration: list[float] | None
     """Levels of good parts that were not learnt; null where there were none."""
-    points: list[TrendPoint]
-    drift: Drift | None
+    points: list[TrendPointRecord]
+    drift: DriftRecord | None
     """Null while there is too little to compare."""
 
 
-class Coverage(TypedDict):
+class CoverageRecord(TypedDict):
     """How well the good parts of a product cover new ones, and what to add."""
 
     covered: float | None
     """The chance with all but one of the good parts."""
     more_like: list[str]
     """Good parts that few others resemble."""
-    inspections: list[InspectionRow]
+    inspections: list[InspectionRowRecord]
     """Parts that passed and resemble no learnt one; if they are good, learn them."""
 
 
-class WatchedFolder(TypedDict):
+class WatchedFolderRecord(TypedDict):
     """A folder that the station watches."""
 
     product: str
@@ -276,7 +276,7 @@ class WatchedFolder(TypedDict):
     problem: str | None
 
 
-class AuditRow(TypedDict):
+class AuditRowRecord(TypedDict):
     """A change."""
 
     id: int
@@ -289,14 +289,14 @@ class AuditRow(TypedDict):
     detail: str
 
 
-class AuditPage(TypedDict):
+class AuditPageRecord(TypedDict):
     """Some changes, the latest first."""
 
-    entries: list[AuditRow]
+    entries: list[AuditRowRecord]
     next: int | None
 
 
-class Readiness(TypedDict):
+class ReadinessRecord(TypedDict):
     """Whether images can be inspected now."""
 
     ready: bool
