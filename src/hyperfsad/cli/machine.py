@@ -14,16 +14,18 @@ PACKAGES = ("numpy", "openvino", "pillow", "torch", "transformers", "onnxruntime
 def machine() -> dict[str, Any]:
     """The devices, the kernel, the threads and the versions, as JSON shows them."""
     from .. import threads
-    from ..encoders.devices import available, choose_device
+    from ..encoders.devices import available, choose_device, choose_engine, choose_precision
     from ..encoders.runtime import cache_root
     from ..method import kernel
 
+    device = choose_device("auto")
     return {
         "hyperfsad": __version__,
         "python": platform.python_version(),
         "system": platform.platform(),
         "devices": available(),
-        "auto": choose_device("auto"),
+        "auto": device,
+        "precision": choose_precision("auto", choose_engine("auto", device), device),
         "kernel": kernel.instruction_set(),
         "cores": threads.cores(),
         "threads": threads.count(),
@@ -40,7 +42,7 @@ def machine_text(found: dict[str, Any]) -> str:
         ("hyperfsad", found["hyperfsad"]),
         ("system", found["system"]),
         *((name, text) for name, text in found["devices"].items()),
-        ("auto", f"--device auto is {found['auto']}"),
+        ("auto", f"--device auto is {found['auto']}, --precision auto {found['precision']}"),
         ("kernel", found["kernel"] or slow),
         ("threads", f"{found['threads']} of {count(found['cores'], 'core')}"),
         *((name, number or "not installed") for name, number in versions.items()),

@@ -254,7 +254,7 @@ def export(options: argparse.Namespace) -> int:
     card = write(detector, Path(options.output), options.to)
     size = sum(file["bytes"] for file in card["files"].values())
     off = max(card["checked"].values())
-    text = f"{options.output}: {size / 1e6:.0f} MB, off by {off:.0e} from the detector"
+    text = f"{options.output}: {size / 1e6:.0f} MB, off by {off:.0e} from the detector in float32"
     text = visible(f"{text}; model.json describes it, preprocess.py prepares its input")
     print_facts(options, text, card)
     return DONE

@@ -1,7 +1,7 @@
 """Which defect an image shows: that of the nearest of a few examples which somebody has named.
 
-How near a defect is says its nearest example, and all of them in the mean: so one that has more
-examples is not named more often for that alone.
+How near a defect is comes half from its nearest example and half from all of them: so one that has
+more examples is not named more often for that alone.
 
 Examples of different defects are somewhat alike, too: all show places that good parts do not have.
 So an image is `unknown` unless it is nearer to an example than these are to one another. How near

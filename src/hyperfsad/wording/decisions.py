@@ -34,7 +34,7 @@ DECISIONS_SENTENCES: Sentences = {
     "roi-encloses-nothing": "The corners of the region of interest enclose no area.",
     "rate-range": "The false-alarm rate must be between {least:f} and 1, not {given}.",
     "threshold-preliminary": "This threshold is preliminary: {parts} unlabelled parts of the line"
-    " settle it (`hyperfsad adapt`).",
+    " make it a better one (`hyperfsad adapt`).",
     "together-changes": "A limit from these {count} images themselves would change about {changed}"
     " verdicts: try {option[together]}, or `hyperfsad adapt`.",
     "no-good-parts": "There are no good parts to calibrate with.",
