@@ -6,6 +6,7 @@ while our threads work, each has a core of its own, and those libraries start no
 """
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ Item = TypeVar("Item")
 Found = TypeVar("Found")
 
 _chosen: int | None = None
+_inherited_torch = False
 
 
 def cores() -> int:
@@ -32,6 +34,14 @@ def cores() -> int:
 def count() -> int:
     """The threads that we take: as many as there are cores, unless `limit` said otherwise."""
     return _chosen or cores()
+
+
+def for_torch() -> int:
+    """The threads for torch: one in a process that was forked from one that had loaded it.
+
+    It would wait for ever for threads that only its parent has.
+    """
+    return 1 if _inherited_torch else count()
 
 
 def limit(threads: int | None) -> None:
@@ -102,10 +112,11 @@ def _controller() -> Any:
 
 def _begin_anew() -> None:
     """A forked process has none of the threads that hold a lock or a limit of its parent."""
-    global _lock, _users, _limits
+    global _lock, _users, _limits, _inherited_torch
     if _users:
         _limits.restore_original_limits()
     _lock, _users, _limits = threading.Lock(), 0, None
+    _inherited_torch = "torch" in sys.modules
 
 
 if hasattr(os, "register_at_fork"):

@@ -124,7 +124,7 @@ def in_a_fork(detector: Any) -> Any:
     process = context.Process(target=told, args=(detector, answers))
     process.start()
     try:
-        return answers.get(timeout=60)
+        return answers.get(timeout=120)
     finally:
         process.kill()
         process.join()
@@ -140,6 +140,24 @@ def test_in_a_forked_process(kind: str, tiny: str, tmp_path: Path) -> None:
     large = np.random.default_rng(0).standard_normal((1500, 1500))
     (large @ large).sum()  # by now numpy has threads, which the fork will lack
     assert in_a_fork(detector) == pytest.approx(score(detector), abs=1e-5)
+
+
+@pytest.mark.skipif(
+    "fork" not in multiprocessing.get_all_start_methods(), reason="this system does not fork"
+)
+@pytest.mark.parametrize(
+    ("engine", "precision"), [("auto", "auto"), ("auto", "float32"), ("torch", "bf16")]
+)
+def test_the_fork_waits_for_no_thread_of_torch(engine: str, precision: str, tiny: str) -> None:
+    """The picture is large enough for torch to share its work among threads."""
+    torch = pytest.importorskip("torch", reason="only torch survives a fork: hyperfsad[torch]")
+    torch.set_num_threads(2)
+    torch.randn(1000, 1000).exp().sum()  # by now torch has threads, whoever asked for them
+    detector = HyperFSAD(
+        tiny, recipe="paper-offline", resolution=448, engine=engine, precision=precision
+    )
+    detector.fit([make_picture(1), make_picture(2)])
+    assert in_a_fork(detector) == pytest.approx(score(detector), abs=1e-2)
 
 
 @pytest.mark.skipif(

@@ -21,6 +21,7 @@ from hyperfsad.encoders.devices import (
 from hyperfsad.encoders.encoder import load_encoder, use_threads
 from hyperfsad.encoders.runtime import named_engine
 from hyperfsad.errors import ConversionError, UsageError
+from hyperfsad.images.loading import load_image
 from tests.codes import raises
 from tests.conftest import make_picture
 
@@ -228,28 +229,16 @@ def test_each_device_has_its_precision() -> None:
 
 
 def test_torch_computes_in_half_precision_too(tiny: str) -> None:
-    """In a process of its own: what torch starts for bf16 does not survive a fork, and other tests
-    fork."""
     pytest.importorskip("torch", reason="needs the extra [torch]")
-    script = (
-        "import sys\n"
-        "from hyperfsad.encoders import find_spec\n"
-        "from hyperfsad.encoders.encoder import load_encoder\n"
-        "from hyperfsad.images.loading import load_image\n"
-        "settings = find_spec(sys.argv[1]).settings(resolution=84)\n"
-        "exact, half = (load_encoder(settings, 'cpu', engine='torch', precision=each)"
-        " for each in ('float32', 'bf16'))\n"
-        "assert half.precision == 'bf16'\n"
-        "image = [load_image(sys.argv[2])]\n"
-        "one, other = (encoder.encode(image).patches for encoder in (exact, half))\n"
-        "print(1 - (one * other).sum(axis=-1).mean())"
+    settings = find_spec(tiny).settings(resolution=84)
+    exact, half = (
+        load_encoder(settings, "cpu", engine="torch", precision=each)
+        for each in ("float32", "bf16")
     )
-    picture = Path(tiny) / "picture.png"
-    make_picture(1).save(picture)
-    command = [sys.executable, "-c", script, tiny, str(picture)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    picture.unlink()
-    assert 1e-7 < float(done.stdout) < 1e-3
+    assert half.precision == "bf16"
+    image = [load_image(make_picture(1))]
+    one, other = (encoder.encode(image).patches for encoder in (exact, half))
+    assert 1e-7 < 1 - (one * other).sum(axis=-1).mean() < 1e-3
 
 
 def test_an_unknown_engine_lists_the_known_ones(tiny: str) -> None:

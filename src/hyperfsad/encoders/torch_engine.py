@@ -6,7 +6,6 @@ get it where it is missing.
 
 import contextlib
 import hashlib
-import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -27,10 +26,6 @@ from .weights import from_sound_folder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-if hasattr(os, "register_at_fork"):
-    # a forked process has none of its parent's threads, and torch would wait for them for ever
-    os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
 TOKEN_FORMS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "unit": partial(torch.nn.functional.normalize, dim=-1),
@@ -79,7 +74,7 @@ class TorchEngine:
     @torch.inference_mode()
     def tokens(self, pixels: NDArray[np.float32]) -> tuple[Array, Array]:
         """All images as one batch; on a CPU, arrays of numpy."""
-        torch.set_num_threads(threads.count())
+        torch.set_num_threads(threads.for_torch())
         patches, cls = self.model(torch.from_numpy(pixels).to(self._device, self._kind))
         if self._device == "cpu":
             return patches.contiguous().numpy(), cls.contiguous().numpy()
@@ -102,6 +97,7 @@ def load_engine(
     spec, depth = find_spec(settings.name), settings.layers[-1]
 
     def load(folder: Path) -> TorchEngine:
+        torch.set_num_threads(threads.for_torch())
         model = load_model(folder, spec.family, depth)
         fingerprint = read_tower(folder, spec.family, depth).fingerprint(depth)
         tokens = TokenModel(model, spec.family, settings)

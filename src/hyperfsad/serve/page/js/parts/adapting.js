@@ -59,13 +59,16 @@ export class LineHint {
     this.product = product;
     this.signal = signal;
     this.node = h("p", { class: "line-hint", role: "status", hidden: true });
+    this.asked = 0;
     this.look();
   }
 
-  // Nothing depends on it, so what fails says nothing.
+  // Nothing depends on it, so what fails says nothing. An older answer may come last: only the newest counts.
   async look() {
+    this.asked += 1;
+    const mine = this.asked;
     const state = await api.proposal(this.product.id, this.signal).catch(() => null);
-    if (!state) return;
+    if (!state || mine !== this.asked) return;
     const due = state.due && isEngineer();
     const preliminary = state.preliminary && (state.needed ? t("adapt.more", { count: state.needed }) : t("adapt.waits"));
     this.node.hidden = !preliminary && !due;
