@@ -40,8 +40,8 @@ DRAWN = 10_000
 class Asked:
     """The test images of a product in each precision."""
 
-    def __init__(self, here: list[str]) -> None:
-        settings = HyperFSAD().encoding_
+    def __init__(self, here: list[str], resolution: int | None = None) -> None:
+        settings = HyperFSAD(resolution=resolution).encoding_
         self.encoders = {
             name: Remembering(load_encoder(settings, "cpu", precision=name)) for name in here
         }

@@ -148,7 +148,7 @@ def test_in_a_forked_process(kind: str, tiny: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("engine", "precision"), [("auto", "auto"), ("auto", "float32"), ("torch", "bf16")]
 )
-def test_the_fork_waits_for_no_thread_of_torch(engine: str, precision: str, tiny: str) -> None:
+def test_the_fork_waits_for_no_thread_of_torch(engine: Any, precision: Any, tiny: str) -> None:
     """The picture is large enough for torch to share its work among threads."""
     torch = pytest.importorskip("torch", reason="only torch survives a fork: hyperfsad[torch]")
     torch.set_num_threads(2)

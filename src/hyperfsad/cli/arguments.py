@@ -47,6 +47,15 @@ _FILE = _kind(
     "a file in an existing folder",
     lambda path: os.path.isdir(os.path.dirname(path) or os.curdir),
 )
+_SECONDS = {"s": 1, "min": 60, "h": 3600}
+
+
+def _per_second(text: str) -> float:
+    """10/s, 600/min or 36000/h."""
+    count, _, unit = text.partition("/")
+    return float(count) / _SECONDS[unit or "s"]
+
+
 KINDS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("N", "PX", "whole"), int),
     **dict.fromkeys(("NUMBER", "P", "S", "GB", "SHARE", "DISTANCE", "LENGTH", "number"), float),
@@ -65,6 +74,7 @@ KINDS: dict[str, Callable[[str], Any]] = {
     ),
     "PIXELS": _kind(float, "a number of pixels such as 50", lambda area: 0 <= area < math.inf),
     "SCORE": _kind(float, "a score such as 0.25", math.isfinite),
+    "SPEED": _kind(_per_second, "parts per second, minute or hour such as 10/s or 600/min"),
     "RATE": _kind(
         float,
         f"a share between 0 and 1 such as 0.01, and not below {MIN_RATE:f}",

@@ -51,7 +51,7 @@ def given_settings(options: argparse.Namespace) -> dict[str, Any]:
 def new_detector(options: argparse.Namespace, notify: Notify = log, **changed: Any) -> "HyperFSAD":
     """A detector that has learnt nothing yet."""
     settings = Settings(**{**given_settings(options), **changed})
-    _prepare(options)
+    prepare(options)
     from ..detector.detector import HyperFSAD
 
     return HyperFSAD.of(settings, notify)
@@ -64,7 +64,7 @@ def saved_detector(options: argparse.Namespace) -> "Detector":
     _refuse_fixed(options)
     opened = open_file(options.detector)
     opened.begin_encoder(**chosen(options, "device", "engine", "precision", "threads"))
-    _prepare(options)
+    prepare(options)
     from ..detector.products import load_detector
 
     detector = load_detector(opened, **_machine(options))
@@ -87,7 +87,7 @@ def single_detector(options: argparse.Namespace) -> "HyperFSAD":
     """A saved detector of one product, or a new one fitted on the given good parts."""
     if options.detector:
         _refuse_fixed(options)
-        _prepare(options)
+        prepare(options)
         from ..detector.detector import HyperFSAD
 
         return HyperFSAD.load(options.detector, **_machine(options))
@@ -143,7 +143,7 @@ def _new_products(
     found = product_folders(options.categories)
     settings = Settings(**given_settings(options))
     settings.check("products")
-    _prepare(options)
+    prepare(options)
     from ..detector.products import ProductDetector
 
     for each in found.values():
@@ -169,7 +169,7 @@ def found_images(sources: Sequence[str]) -> "FoundImages":
     return found
 
 
-def _prepare(options: argparse.Namespace) -> None:
+def prepare(options: argparse.Namespace) -> None:
     """Imports torch without the garbage collector: all that the import makes stays to the end, and
     searching it again and again, then and at the exit, took half a second."""
     enabled = gc.isenabled()

@@ -14,7 +14,14 @@ from ..wording import as_rows, count
 from . import arguments
 from .arguments import add_options, one_of
 from .console import exit_code, print_facts, progress, say_all
-from .detectors import false_alarm_rate, fitted_detector, found_images, saved_detector
+from .detectors import (
+    false_alarm_rate,
+    fitted_detector,
+    found_images,
+    given_settings,
+    prepare,
+    saved_detector,
+)
 
 if TYPE_CHECKING:
     from ..detector.protocols import Detector
@@ -25,6 +32,8 @@ def add_fit(command: argparse.ArgumentParser) -> None:
     arguments.add_files(command, "normal", "GOOD", "images of good parts")
     table = """
     --categories DIR  learn several products instead: DIR holds one folder of good parts for each
+    --rate SPEED      keep up with this many parts, such as 10/s or 600/min: takes the highest
+                      resolution that this machine can, and says what that costs in accuracy
     -o --output FILE  detector file to write, such as part.hfsad (required)
     """
     add_options(command, table + arguments.WAIT + arguments.JSON)
@@ -34,10 +43,22 @@ def add_fit(command: argparse.ArgumentParser) -> None:
 def fit(options: argparse.Namespace) -> int:
     """Learns from good parts and saves a detector."""
     one_of({"GOOD": options.normal}, {"--categories": options.categories})
+    one_of({"--rate": options.rate}, {"--categories": options.categories}, needed=False)
     with _locked(options.output, options):
+        if options.rate is not None:
+            _keep_up(options)
         detector, complete = fitted_detector(options)
         _save(options, detector, options.output)
     return exit_code(complete)
+
+
+def _keep_up(options: argparse.Namespace) -> None:
+    """Sets the resolution to the highest one that keeps up with the rate."""
+    from ..detector.rate import resolution_for_rate
+
+    prepare(options)
+    good, choices = found_images(options.normal).paths, given_settings(options)
+    options.resolution = resolution_for_rate(good, options.rate, **choices)
 
 
 def _locked(path: str, options: argparse.Namespace) -> AbstractContextManager[None]:

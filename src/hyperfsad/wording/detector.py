@@ -49,6 +49,27 @@ def _outliers(names: Sequence[str], times: float) -> str:
     return f"{_names(names)} {verb} {times:.1f} times as high as any other good part, "
 
 
+def _rate_lower(
+    resolution: int,
+    measured: float,
+    usual: int,
+    usual_rate: float,
+    loss: float | None,
+    balanced: float | None,
+    **_: object,
+) -> str:
+    text = (
+        f"{resolution} px instead of {usual}: this machine inspects {measured:.1f} images a second"
+        f" with it, instead of {usual_rate:.1f}. "
+    )
+    if loss is None:
+        return text + "What that costs in accuracy was not measured for this encoder."
+    return (
+        f"{text}On 15 products that cost {loss:.1f} points of I-AUROC and {balanced:.1f} of"
+        " balanced accuracy in the mean; small defects suffer most."
+    )
+
+
 def _outliers_left_out(names: Sequence[str], times: float, option: Options) -> str:
     them = "it" if len(names) == 1 else "them"
     return (
@@ -174,6 +195,12 @@ DETECTOR_SENTENCES: Sentences = {
     "view-reduced": "Pictures of {width}×{height} pixels are reduced to {usual}×{usual}; one patch"
     " covers {across}×{down} of their pixels. To find smaller defects, use {option[max_cost]}"
     " {cost}, which cuts them into tiles.",
+    "line-rate-range": "{given} is not a rate: it must be more than 0 images a second.",
+    "rate-usual": "This machine inspects {measured:.1f} images a second at {resolution} px, and"
+    " {rate:g} were asked for.",
+    "rate-lower": _rate_lower,
+    "rate-too-high": "This machine cannot inspect {given:g} images a second: even at {resolution}"
+    " px it keeps up with {possible:.1f} at most.",
     "good-parts-outliers": _outliers_left_out,
     "good-parts-outliers-kept": _outliers_kept,
     "good-parts-above": _above,
