@@ -106,3 +106,26 @@ def test_nothing_but_bad_files_is_exit_1(
     command = ["evaluate", "--detector", str(place / "part.hfsad"), "-o", str(tmp_path / "out")]
     assert main([*command, "--good", str(tmp_path / "empty.png")]) == NOTHING
     assert "No image could be read" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["coco.json", "cvat.xml", "yolo"])
+def test_what_detect_wrote_for_another_program_can_be_evaluated(
+    place: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    detector, images, out = place / "part.hfsad", place / "bolt" / "test", tmp_path / "out"
+    words = ["--formats", "yolo,cvat,label-studio,fiftyone", "--no-heatmaps"]
+    assert (
+        main(["detect", str(images), "--detector", str(detector), "-o", str(out), *words]) == DONE
+    )
+    capsys.readouterr()
+    again = ["evaluate", "--detector", str(detector), "-o", str(tmp_path / "found"), "--json"]
+    labels = ["--labels", str(out / name)]
+    labels += ["--images", str(images)] if name == "cvat.xml" else []
+    assert main([*again, *labels]) == DONE
+    figures = json.loads(capsys.readouterr().out)
+    found, alarms = figures["found"], figures["false_alarms"]
+    assert found["count"] == found["total"] > 0  # the verdicts agree with themselves
+    assert (alarms["count"], alarms["total"] > 0) == (0, True)
+    assert figures["pixels"]["P-AUROC"] > 0.95
+    assert refusal(*again, *labels, images) == "test-set-choice"
+    assert refusal(*again, "--images", images) == "images-without-labels"

@@ -1,6 +1,8 @@
 """Test sets: which image is good or bad, of which kind; masks of any mode, resized nearest."""
 
+import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 from PIL import Image
 
 from hyperfsad.errors import ImageError, UsageError
+from hyperfsad.messages import Notice
 from hyperfsad.quality.test_set import TestImage, TestSet, load_mask
 from tests.codes import raises
 from tests.conftest import make_picture
@@ -178,3 +181,50 @@ def test_one_mask_too_few_is_said_and_the_rest_goes_on(tmp_path: Path) -> None:
     assert not found.has_masks
     (note,) = found.notes
     assert "001.png has no mask" in note
+
+
+def labelled_set(folder: Path, names: Sequence[str] = ("a.png", "b.png", "c.png")) -> Path:
+    """Labels of COCO beside their images: the right half of the first is a dent."""
+    images = [
+        {"id": n, "file_name": name, "width": 96, "height": 80} for n, name in enumerate(names)
+    ]
+    notes = [
+        {"image_id": 0, "category_id": 1, "segmentation": [[48, 0, 96, 0, 96, 80, 48, 80]]},
+        {"image_id": 2, "category_id": 2, "bbox": [0, 0, 96, 80]},
+    ]
+    kinds = [{"id": 1, "name": "dent"}, {"id": 2, "name": "Fine"}]
+    file = folder / "coco.json"
+    file.write_text(json.dumps({"images": images, "annotations": notes, "categories": kinds}))
+    return file
+
+
+def test_labels_of_other_programs(tmp_path: Path) -> None:
+    for name in ("a.png", "b.png", "c.png"):
+        make_picture(1, (96, 80)).save(tmp_path / name)
+    found = TestSet.from_labels(labelled_set(tmp_path))
+    assert [image.path for image in found.images] == [str(tmp_path / f"{n}.png") for n in "abc"]
+    assert [image.anomalous for image in found.images] == [True, False, False]
+    assert [image.defect for image in found.images] == ["dent", "good", "good"]
+    assert (found.has_masks, found.complete, found.notes) == (True, True, ())
+    mask = load_mask(found.images[0], 32)
+    assert mask[:, 16:].all()
+    assert not mask[:, :16].any()
+    assert not load_mask(found.images[2], 32).any()
+
+
+def test_labelled_images_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "photos" / "sub").mkdir(parents=True)
+    for name in ("sub/a.png", "b.png"):
+        make_picture(1).save(tmp_path / "photos" / name)
+    names = ("/data/sub/a.png", "/data/upload/1/0a1b2c3d-b.png", "lost.png")
+    file = labelled_set(tmp_path, names)
+    with raises(UsageError, "labels-without-images", images=list(names)):
+        TestSet.from_labels(file)
+    (tmp_path / "photos" / "data").mkdir()
+    (tmp_path / "photos" / "sub").rename(tmp_path / "photos" / "data" / "sub")
+    found = TestSet.from_labels(file, tmp_path / "photos")
+    assert [Path(image.path).name for image in found.images] == ["b.png", "a.png"]
+    assert not found.complete
+    (note,) = found.notes
+    assert isinstance(note, Notice)
+    assert (note.code, note.facts["images"]) == ("labelled-images-lost", ["lost.png"])

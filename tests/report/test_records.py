@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from hyperfsad.report.interchange.coco import coco_json
 from hyperfsad.report.records import (
-    coco_json,
     guarded,
     notices_of,
     regions_csv,

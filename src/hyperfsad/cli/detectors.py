@@ -199,6 +199,7 @@ def _refuse_fixed(options: argparse.Namespace, *more: str) -> None:
 DETECT = """
     --resume    continue an interrupted run
     --parquet   write results.parquet as well (needs pyarrow)
+    --formats A,B  write files for these programs as well: yolo, label-studio, cvat, fiftyone
     --fail-on-anomalous  end with the exit code 4 if a part is anomalous; it goes before 3
     --together  learn from the images themselves first, as unlabelled parts of one line of which
         nearly all are good (`hyperfsad adapt`)
@@ -247,6 +248,7 @@ def detect(options: argparse.Namespace) -> int:
             out,
             heatmaps=not options.no_heatmaps,
             maps=options.save_maps,
+            formats=options.formats or (),
             **chosen(options, "parquet", "resume", "wait"),
             progress=progress,
         )

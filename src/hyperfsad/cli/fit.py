@@ -4,7 +4,7 @@ import argparse
 import os
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..decisions.line import PLENTY
 from ..disk.files import check_target, locked_file
@@ -242,11 +242,16 @@ def _save(
 ) -> None:
     """Saves a detector and prints what it holds, and each threshold with its origin."""
     detector.save(path)
-    rows, products = [_held(detector, path)], []
-    for name, one in detector.products_.items():
+    from ..detector.file import open_file
+    from ..detector.sizes import memory_sizes
+
+    rows, products, sizes = [_held(detector, path)], [], memory_sizes(open_file(path))
+    for (name, one), size in zip(detector.products_.items(), sizes, strict=True):
         lead = f"{name}: " if name else ""
-        facts = {"threshold": one.threshold_, "map_threshold": one.map_threshold_}
-        products.append({"product": name or None, **facts, "threshold_from": one.threshold_from_})
+        rows.append(f"{lead}memory: {size.words}")
+        facts: dict[str, Any] = {"threshold": one.threshold_, "map_threshold": one.map_threshold_}
+        facts |= {"threshold_from": one.threshold_from_, "size": vars(size)}
+        products.append({"product": name or None, **facts})
         if one.threshold_ is None:
             rows.append(f"{lead}no threshold, so no verdicts")
         else:

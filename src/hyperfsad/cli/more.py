@@ -182,6 +182,7 @@ def info(options: argparse.Namespace) -> int:
         print_facts(options, machine_text(found), found)
         return DONE
     from ..detector.file import open_file
+    from ..detector.sizes import memory_sizes
 
     opened = open_file(options.detector)
     opened.parts()  # refuses a damaged file
@@ -197,18 +198,19 @@ def info(options: argparse.Namespace) -> int:
         ("missing", f"weighs {given['missing']:g}" if given["missing"] else ""),
         ("tiles", f"{tiles['side']} px" if tiles else ""),
     ]
-    for product in opened.headers:
+    sizes = memory_sizes(opened)
+    for product, size in zip(opened.headers, sizes, strict=True):
         if "name" in product:
             least = f"least similarity {product['least_similarity']:.3f}"
             rows += [("product", f"{product['name']} ({least})")]
-        rows += _learnt(product)
+        rows += _learnt(product, size.words)
     title = f"{options.detector} (format {header['format']})"
     table = [f"{name:11} {text}" for name, text in rows if text]
     print_facts(options, as_rows([title, *table]), header)
     return DONE
 
 
-def _learnt(header: dict[str, Any]) -> list[tuple[str, str]]:
+def _learnt(header: dict[str, Any], size: str) -> list[tuple[str, str]]:
     """What one product has learnt."""
     images, line = header["normal_images"], header["unlabelled_images"]
     stored, roi = header["calibration"], header["roi"]
@@ -226,6 +228,7 @@ def _learnt(header: dict[str, Any]) -> list[tuple[str, str]]:
         ("rotations", f"{header['rotations']}{tentative}"),
         ("region", region),
         ("memory", _memory(header)),
+        ("size", size),
         ("normal", count(len(images), "image")),
         *_named(images),
         ("line", count(len(line), "unlabelled part") if line else ""),

@@ -84,6 +84,9 @@ def add_evaluate(command: argparse.ArgumentParser) -> None:
     table = """
     --good GOOD...  good parts that it has not learnt
     --bad BAD...    parts with defects; subfolders name the kinds of defect
+    --labels FILE   labels from another program: COCO, CVAT, FiftyOne, Label Studio, or a folder of
+        YOLO
+    --images DIR    folder of the labelled images, where they lie elsewhere than the labels say
     """
     add_options(parts, table)
     arguments.add_machine(command)
@@ -96,13 +99,18 @@ def evaluate(options: argparse.Namespace) -> int:
     detector = saved_detector(options)
     from ..quality.evaluate import evaluate as run
     from ..quality.evaluation_page import EVALUATION_PAGE, evaluation_text, save_evaluation
+    from ..quality.test_set import TestSet
 
+    if options.images and not options.labels:
+        raise UsageError("images-without-labels")
+    labelled = options.labels and TestSet.from_labels(options.labels, options.images)
     with locked_folder(Path(options.output), wait=options.wait):
         found = run(
             detector,
             options.tree[0] if options.tree else None,
             good=options.good or (),
             bad=options.bad or (),
+            test_set=labelled,
             file=options.detector,
             progress=progress,
             output=options.output,

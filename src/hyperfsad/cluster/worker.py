@@ -12,9 +12,9 @@ from ..detector.pipeline import BackgroundWriter
 from ..disk.files import stamp_of
 from ..errors import HyperfsadError, ImageError, first_line, reason
 from ..images.loading import LoadedImage, batched, read_image
-from ..report.folder import file_name, write_files
+from ..report.folder import write_files
 from ..report.parquet import as_unicode
-from ..report.records import Record, Totals, make_record
+from ..report.records import Record, Totals, file_name, make_record
 from ..results.result import AnomalyResult
 from .output import STAMP, part_content, part_name, read_part
 from .sources import Chunk, ImageRef

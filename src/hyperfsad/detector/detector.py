@@ -263,7 +263,8 @@ class HyperFSAD:
         images = single_images(images, channels)
         encoder = self.encoder_  # first: the memory follows it to its device
         memory, view, calibration = self.memory_, self.view_, self.calibration_
-        reader = SupportReader(view, encoder, self.settings.batch_size)
+        half = find_recipe(self.settings.recipe).half_tokens
+        reader = SupportReader(view, encoder, self.settings.batch_size, half=half)
         self.skipped_ = reader.skipped
         banks = reader.banks(images, memory.images, self._orientations)
         if not banks:

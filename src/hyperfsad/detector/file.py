@@ -1,6 +1,7 @@
 """The detector file: one safetensors file, its settings as JSON in the header. No code, no pickle.
 
-Tensors: `patches.<layer>` (K·N, D) and `cls` (K, layers, D), float32. An image that is remembered
+Tensors: `patches.<layer>` (K·N, D), float16 where that keeps every number of them, otherwise
+float32, and `cls` (K, layers, D), float32. An image that is remembered
 in several orientations counts as often in K and stands once in the header. A detector with a region
 of interest also has `roi`, one with a compact memory `core` (the rows that it is compared with),
 one with unlabelled parts their tokens, patches in float16 (`unlabelled.…`, as those of the bank),
@@ -24,7 +25,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import to_numpy
+from ..arrays import single, to_numpy
 from ..disk.files import atomic_path, locked_file, open_regular
 from ..disk.tensors import (
     SEAL,
@@ -164,6 +165,16 @@ class DetectorFile:
     def headers(self) -> list[dict[str, Any]]:
         """Of the products, or of the one detector."""
         return list(self.header["products"]) if self.several else [self.header]
+
+    @property
+    def tensors(self) -> list[dict[str, StoredTensor]]:
+        """Those of each product, by name."""
+        prefixes = _prefixes(self.several, len(self.headers))
+        stored = self.head.tensors.items()
+        return [
+            {name.removeprefix(own): one for name, one in stored if name.startswith(own)}
+            for own in prefixes
+        ]
 
     def parts(self) -> list[StoredPart]:
         """The detectors of the file in the order of `headers`, every part of them checked.
@@ -350,8 +361,8 @@ def _read_part(
     bank = _read_bank(file, opened.head, header, "normal_images", prefix)
     unlabelled = None
     if header["unlabelled_images"]:
-        own = f"{prefix}{UNLABELLED}"
-        unlabelled = _read_bank(file, opened.head, header, "unlabelled_images", own, "F16")
+        line = _read_bank(file, opened.head, header, "unlabelled_images", prefix, UNLABELLED)
+        unlabelled = line.half()
         if unlabelled.cls.shape[1:] != bank.cls.shape[1:]:
             raise ValueError("unlabelled")
     names = ["roi"] if isinstance(header["roi"], dict) else []
@@ -400,36 +411,44 @@ def _read_bank(
     header: dict[str, Any],
     field: str,
     prefix: str,
-    of_patches: str = "F32",
+    kind: str = "",
 ) -> "MemoryBank":
+    """The bank of these images, in float32."""
     from ..method.memory import MemoryBank
 
     layers = header["encoder"]["layers"]
     grid = header["encoder"]["resolution"] // header["encoder"]["patch"]
     entries = sum(image["entries"] for image in header[field])
-    width = head.tensors[f"{prefix}cls"].shape[-1:]
-    expected = {f"{prefix}patches.{layer}": (entries * grid**2, *width) for layer in layers}
-    expected[f"{prefix}cls"] = (entries, len(layers), *width)
-    for name, shape in expected.items():
-        place = head.tensors[name]
-        kind = "F32" if name.endswith("cls") else of_patches
-        if place != StoredTensor(kind, shape, place.start) or 0 in shape:
+    width = head.tensors[f"{prefix}{kind}cls"].shape[-1:]
+    expected = {f"{kind}patches.{layer}": (entries * grid**2, *width) for layer in layers}
+    expected[f"{kind}cls"] = (entries, len(layers), *width)
+    places = {name: head.tensors[f"{prefix}{name}"] for name in expected}
+    for name, place in places.items():
+        half = place.kind == "F16" and not name.endswith("cls")
+        fits = StoredTensor("F16" if half else "F32", expected[name], place.start)
+        if place != fits or 0 in place.shape:
             raise ValueError(name)
     images: list[NormalImage] = []
     for image in header[field]:
         size = None if image["size"] is None else tuple(image["size"])
         images += [NormalImage(image["name"], image["sha256"], size)] * image["entries"]
-    *patches, cls = (head.tensors[name].read(file) for name in expected)
-    bank = MemoryBank(tuple(patches), cls, tuple(images))
-    for name, tensor in _tokens(bank, layers, UNLABELLED * (of_patches == "F16")).items():
+    tokens: list[NDArray[Any]] = []
+    for name, place in places.items():
+        tensor = place.read(file)
         if _crc32(tensor) != header["crc32"][name] or not are_unit(tensor, TOKEN_TOLERANCE):
             raise ValueError(name)
-    return bank
+        tokens.append(single(tensor))
+    *patches, cls = tokens
+    return MemoryBank(tuple(patches), cls, tuple(images))
 
 
 def _tokens(bank: "MemoryBank", layers: list[int], prefix: str = "") -> dict[str, NDArray[Any]]:
-    named = {f"patches.{layer}": rows for layer, rows in zip(layers, bank.patches, strict=True)}
-    named["cls"] = bank.cls
+    """The tensors of a bank, as small as they can be without another number."""
+    named = {"cls": bank.cls}
+    for layer, patches in zip(layers, bank.patches, strict=True):
+        rows = to_numpy(patches)
+        half = rows.astype(np.float16)
+        named[f"patches.{layer}"] = half if np.array_equal(half, rows) else rows
     return {f"{prefix}{name}": np.ascontiguousarray(to_numpy(rows)) for name, rows in named.items()}
 
 

@@ -35,7 +35,7 @@ from .encoding import (
     orientations_of,
     read_ahead_of,
 )
-from .settings import Settings
+from .settings import Settings, find_recipe
 
 Sources: TypeAlias = Iterable[ImageSource | LoadedImage]
 
@@ -43,8 +43,12 @@ Sources: TypeAlias = Iterable[ImageSource | LoadedImage]
 class SupportReader:
     """Makes memory banks of good parts, as a view sees them."""
 
-    def __init__(self, view: PlainView, encoder: Encoder, batch_size: int | None) -> None:
-        self._view, self._encoder = view, encoder
+    def __init__(
+        self, view: PlainView, encoder: Encoder, batch_size: int | None, *, half: bool = False
+    ) -> None:
+        """`half` rounds patch tokens to what a file keeps of them at half precision, so that a
+        saved detector says the same."""
+        self._view, self._encoder, self._half = view, encoder, half
         self._batch_size = batch_of(view, encoder, batch_size)
         self.skipped: list[ImageError] = []
         """Images that could not be read."""
@@ -67,6 +71,7 @@ class SupportReader:
                 names = list(dict.fromkeys(normal.name for _, normal, _ in batch))
                 raise NotFiniteError("good-part-not-finite", names=names, cause=error) from error
             bank = MemoryBank.of(tokens, [normal for _, normal, _ in batch])
+            bank = bank.rounded() if self._half else bank
             pictures = [picture for _, _, picture in batch if picture is not None]
             banks.append(self._view.remember(bank, pictures, self._encoder))
             batch.clear()  # a picture goes before another is read
@@ -177,7 +182,8 @@ class Learner:
     def _reader(self) -> SupportReader:
         settings, encoder = self._settings, self._memory.encoder
         view = make_view(settings, encoder.settings, self.tile_side, 1, False, self.region)
-        reader = SupportReader(view, encoder, settings.batch_size)
+        half = find_recipe(settings.recipe).half_tokens
+        reader = SupportReader(view, encoder, settings.batch_size, half=half)
         self.skipped = reader.skipped
         return reader
 

@@ -1,7 +1,8 @@
 """What the header of a detector file may hold: types, ranges and sizes, checked before all else.
 
 A file may come from a stranger, so nothing in it is believed: what passes here can be computed with
-and takes no more memory than its file is long. Keys that are not named here are ignored.
+and takes no more memory than twice the length of its file. Keys that are not named here are
+ignored.
 """
 
 import itertools

@@ -11,7 +11,7 @@ import os
 import queue
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -82,6 +82,7 @@ def inspect(
     heatmaps: bool = True,
     maps: bool = False,
     parquet: bool = False,
+    formats: Collection[str] = (),
     resume: bool = False,
     wait: bool = False,
     notify: Notify = log,
@@ -90,7 +91,8 @@ def inspect(
     """Inspects images and writes the folder of results; returns their records.
 
     `images` is a folder, a glob or paths. `heatmaps`, `maps` and `parquet` say which pictures,
-    arrays and tables for other programs are written. `resume` keeps what an interrupted run has
+    arrays and tables for other programs are written, and `formats` for which: cvat, fiftyone,
+    label-studio, yolo (COCO is always written). `resume` keeps what an interrupted run has
     finished, `wait` waits for another process that writes to the same folder.
     """
     folder = Path(out)
@@ -101,6 +103,7 @@ def inspect(
         heatmaps=heatmaps,
         maps=maps,
         parquet=parquet,
+        formats=formats,
         products=[
             ProductSummary(one.support_, name, one.threshold_, one.threshold_from_)
             for name, one in detector.products_.items()

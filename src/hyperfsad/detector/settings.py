@@ -75,6 +75,9 @@ class Recipe:
     missing: float = 0.0
     rotations: int | str = 1
     precision: str = FULL
+    half_tokens: bool = False
+    """Whether patch tokens are rounded to half precision as they are learnt, which halves the file.
+    """
     quarters: tuple[int, ...] = (1, 2, 3, 4)
     """Which of the encoder's four layers are used."""
     lone: Lone = (0.94, 1.78)
@@ -104,6 +107,7 @@ RECIPES: dict[str, Recipe] = {
         missing=0.15,
         rotations="auto",
         precision="auto",
+        half_tokens=True,
         quarters=(1, 3, 4),
         lone=(1.58, 1.43),
         foreign=0.55,

@@ -63,6 +63,11 @@ class StoredTensor:
     start: int
     """Where its bytes begin in the file."""
 
+    @property
+    def length(self) -> int:
+        """In bytes."""
+        return ITEM_BYTES[self.kind] * math.prod(self.shape)
+
     def read(self, file: IO[bytes]) -> NDArray[Any]:
         """Its values, from the opened file."""
         found = np.empty(self.shape, dtype=TYPES[self.kind])

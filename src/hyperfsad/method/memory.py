@@ -108,6 +108,12 @@ class MemoryBank:
         patches = tuple(xp.astype(bank, xp.float16) for bank in self.patches)
         return MemoryBank(patches, self.cls, self.images, self.extras)
 
+    def rounded(self) -> "MemoryBank":
+        """The bank with patches that `half` keeps exactly, still in float32."""
+        xp = namespace(self.cls)
+        patches = tuple(xp.astype(layer, xp.float32) for layer in self.half().patches)
+        return MemoryBank(patches, self.cls, self.images, self.extras)
+
     def to(self, device: str) -> "MemoryBank":
         """The bank on another device."""
         patches = tuple(on_device(bank, device) for bank in self.patches)

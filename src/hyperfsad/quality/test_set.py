@@ -18,6 +18,9 @@ from PIL import ExifTags, Image, ImageOps
 from ..errors import UsageError, reason
 from ..images.loading import NamedFile, opened_picture
 from ..images.reading import IMAGE_SUFFIXES, find_images, lies_in
+from ..messages import Notice
+from ..report.interchange.labels import image_of, read_labels
+from ..report.interchange.places import ANOMALY, VERDICTS, Outline
 
 PathLike: TypeAlias = str | os.PathLike[str]
 Places: TypeAlias = PathLike | Sequence[PathLike]
@@ -25,6 +28,8 @@ Places: TypeAlias = PathLike | Sequence[PathLike]
 
 GOOD = "good"
 GOOD_FOLDERS = ("good", "normal", "ok")
+GOOD_NAMES = (*GOOD_FOLDERS, "fine")
+"""What other programs may call a good part."""
 DEFECT_FOLDERS = ("abnormal", "bad", "defect", "ko", "anomaly")
 _ASPECT_TOLERANCE = 0.01
 _SIDEWAYS = (5, 6, 7, 8)  # the EXIF orientations that swap width and height
@@ -43,6 +48,8 @@ class TestImage:
     mask: str | None
     name: str | None = None
     """What results call it; None: its path."""
+    outlines: tuple[Outline, ...] = ()
+    """Where the defect is, if there is no mask."""
 
     @property
     def source(self) -> str | NamedFile:
@@ -118,6 +125,29 @@ class TestSet:
         return cls(tuple(images.values()), tuple(notes), complete)
 
     @classmethod
+    def from_labels(cls, file: PathLike, folder: PathLike | None = None) -> "TestSet":
+        """What was labelled in another program: COCO, CVAT, FiftyOne, Label Studio or YOLO.
+
+        `folder` holds the images, where they lie elsewhere than the labels say.
+        """
+        images: list[TestImage] = []
+        lost: list[str] = []
+        for one in read_labels(file):
+            path = image_of(one, Path(file), None if folder is None else Path(folder))
+            if path is None:
+                lost.append(one.image)
+                continue
+            bad = [name for name in one.names if name.lower() not in GOOD_NAMES]
+            named = [name for name in bad if name not in (ANOMALY, VERDICTS[True])]
+            kind = (named or [ANOMALY])[0] if bad else GOOD
+            outlines = one.outlines if bad else ()
+            images.append(TestImage(path, bool(bad), kind, None, outlines=outlines))
+        if not images:
+            raise UsageError("labels-without-images", path=file, images=lost)
+        notes = (Notice("labelled-images-lost", images=lost),) if lost else ()
+        return cls(in_order(images), notes, not lost)
+
+    @classmethod
     def from_tree(cls, tree: PathLike) -> "TestSet":
         """The test images of a folder as MVTec AD has it, with masks if all bad parts have one."""
         folder = Path(tree)
@@ -136,8 +166,8 @@ class TestSet:
 
 def all_masked(images: Iterable[TestImage]) -> bool:
     """Whether some images are anomalous, and each of those has a mask."""
-    masks = [image.mask for image in images if image.anomalous]
-    return bool(masks) and None not in masks
+    marked = [bool(image.mask or image.outlines) for image in images if image.anomalous]
+    return bool(marked) and all(marked)
 
 
 def no_pixel_figures(error: Exception) -> str:
@@ -243,6 +273,8 @@ def load_mask(image: TestImage, size: int) -> NDArray[np.bool_]:
     """Where the defect is, (size, size), resized nearest; all False for a good image."""
     if not image.anomalous:
         return np.zeros((size, size), dtype=np.bool_)
+    if image.outlines:
+        return _drawn(image.outlines, size)
     if image.mask is None:
         raise UsageError("anomalous-without-mask", image=image.path)
     with opened_picture(image.path, image.path) as picture:
@@ -261,6 +293,20 @@ def load_mask(image: TestImage, size: int) -> NDArray[np.bool_]:
         )
     resized = Image.fromarray(defect).resize((size, size), Image.Resampling.NEAREST)
     return np.array(resized, dtype=np.bool_)
+
+
+def _drawn(outlines: Iterable[Outline], size: int) -> NDArray[np.bool_]:
+    """The pixels whose middle lies in an outline: an odd number of its sides are left of it."""
+    middles, mask = (np.arange(size) + 0.5) / size, np.zeros((size, size), dtype=np.bool_)
+    for outline in outlines:
+        inside = np.zeros_like(mask)
+        for (x0, y0), (x1, y1) in zip(outline, (*outline[1:], outline[0]), strict=True):
+            rows = np.flatnonzero((y0 <= middles) != (y1 <= middles))
+            if len(rows):
+                at = x0 + (middles[rows] - y0) * (x1 - x0) / (y1 - y0)
+                inside[rows] ^= middles >= at[:, None]
+        mask |= inside
+    return mask
 
 
 def _upright_size(image: Image.Image) -> tuple[int, int]:

@@ -5,11 +5,10 @@ interrupted run loses nothing, never looks complete, and can be resumed. Memory 
 words on each image: all files are streamed from the journal.
 """
 
-import hashlib
 import io
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -30,10 +29,13 @@ from ..images.loading import picture_file
 from ..messages import Notice, Notify, log
 from ..results.heatmap import map_overlay, thumbnail
 from ..results.result import AnomalyResult
+from .interchange import FORMAT_FILES, FORMATS, check_format
+from .interchange.coco import coco_json
+from .interchange.yolo import clear_yolo
 from .page import ProductSummary, report_html
 from .pages import write_page
 from .parquet import check_parquet, write_parquet
-from .records import RECORDS_FILE, Record, coco_json, make_record, regions_csv, results_csv
+from .records import RECORDS_FILE, Record, file_name, make_record, regions_csv, results_csv
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -42,7 +44,8 @@ JOURNAL = "results.partial.jsonl"
 DONE_JOURNAL = ".results.done.jsonl"
 """The journal of a finished run: because of it, resuming finds nothing left to do."""
 PARQUET = "results.parquet"
-RESULT_FILES = (RECORDS_FILE, "results.csv", "regions.csv", "coco.json", PARQUET, "report.html")
+TABLES = ("results.csv", "regions.csv", "coco.json", PARQUET)
+RESULT_FILES = (RECORDS_FILE, *TABLES, *FORMAT_FILES, "report.html")
 
 Entry: TypeAlias = dict[str, Any]
 """The stamp of an image's file, its record, and its small pictures."""
@@ -61,6 +64,7 @@ class OutputFolder:
         heatmaps: bool = True,
         maps: bool = False,
         parquet: bool = False,
+        formats: Collection[str] = (),
         products: Sequence[ProductSummary] = (),
     ) -> None:
         """`run` identifies the detector and the options; a journal of another run is not resumed.
@@ -70,8 +74,10 @@ class OutputFolder:
         self.folder = folder
         if parquet:
             check_parquet()
+        for name in formats:
+            check_format(name)
         self._heatmaps, self._maps, self._parquet = heatmaps, maps, parquet
-        self._products = products
+        self._formats, self._products = formats, products
         self._journal = Journal(folder / JOURNAL, {"run": run, "heatmaps": heatmaps, "maps": maps})
         self._stale: set[str] = set()
         self._lock = folder_lock(folder)
@@ -150,11 +156,20 @@ class OutputFolder:
         write_page(self.folder / RECORDS_FILE, lines)
         write_page(self.folder / "results.csv", results_csv(records()))
         stale = self._stale - written_files(brief)
-        if any(record["map_threshold"] is not None for record in brief):
+        sought = any(record["map_threshold"] is not None for record in brief)
+        formats = self._formats if sought else ()
+        if sought:
             write_page(self.folder / "regions.csv", regions_csv(records()))
             write_page(self.folder / "coco.json", coco_json(records))
         else:
             stale |= {"regions.csv", "coco.json"}
+        stale |= set(FORMAT_FILES)
+        if "yolo" not in formats:
+            clear_yolo(self.folder)
+        for name in formats:
+            write, files = FORMATS[name]
+            write(self.folder, records)
+            stale -= set(files)
         if self._parquet:
             write_parquet(self.folder / PARQUET, records())
         else:
@@ -264,18 +279,3 @@ def written_files(records: Iterable[Mapping[str, Any]]) -> set[str]:
     names = {record.get(kind) for record in records for kind in ("heatmap", "map")}
     folders = ("heatmaps", "maps")
     return {name for name in names if isinstance(name, str) and os.path.dirname(name) in folders}
-
-
-def file_name(image: str, version: str = "") -> str:
-    """The image's own name and a hash of its path, so that equal names never collide.
-
-    `version` distinguishes pictures that had the same path at different times. There may be
-    millions of them, so the hash is then longer.
-    """
-    hashed = hashlib.sha256((image + version).encode("utf-8", errors="surrogateescape"))
-    digest = hashed.hexdigest()[: 16 if version else 8]
-    stem = os.path.splitext(os.path.basename(image))[0]
-    clean = "".join(c if c.isalnum() or c in " -_." else "_" for c in stem)
-    while len(clean.encode("utf-8", errors="replace")) > 120:
-        clean = clean[:-1]
-    return f"{clean}-{digest}"

@@ -1,17 +1,17 @@
-"""One record for each image: results.jsonl, and flat tables and COCO for other programs."""
+"""One record for each image: results.jsonl, and flat tables for other programs."""
 
 import csv
+import hashlib
 import io
 import itertools
-import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
 from ..messages import Notice
 from ..results.result import AnomalyResult
-from ..version import __version__
 
 Record: TypeAlias = dict[str, Any]
 """One object of results.jsonl."""
@@ -51,6 +51,21 @@ def make_record(result: AnomalyResult, written: Mapping[str, Any]) -> Record:
     record = {**result.to_dict(), **written}
     record["error"] = record.pop("error")  # last, as in the contract
     return record
+
+
+def file_name(image: str, version: str = "") -> str:
+    """The image's own name and a hash of its path, so that equal names never collide.
+
+    `version` distinguishes pictures that had the same path at different times. There may be
+    millions of them, so the hash is then longer.
+    """
+    hashed = hashlib.sha256((image + version).encode("utf-8", errors="surrogateescape"))
+    digest = hashed.hexdigest()[: 16 if version else 8]
+    stem = os.path.splitext(os.path.basename(image))[0]
+    clean = "".join(c if c.isalnum() or c in " -_." else "_" for c in stem)
+    while len(clean.encode("utf-8", errors="replace")) > 120:
+        clean = clean[:-1]
+    return f"{clean}-{digest}"
 
 
 def severity(record: Record) -> float:
@@ -157,55 +172,6 @@ def regions_csv(records: Iterable[Record]) -> Iterator[str]:
                 }
 
     return csv_table(REGION_COLUMNS, rows())
-
-
-def coco_json(read_records: Callable[[], Iterable[Record]]) -> Iterator[str]:
-    """All images that were scored, and their regions as annotations of one category.
-
-    COCO's polygons have no holes, but `area` leaves holes out. `read_records` is called twice.
-    """
-    head = {
-        "info": {"description": "Regions found by hyperfsad", "version": __version__},
-        "licenses": [],
-        "categories": [{"id": 1, "name": "anomaly", "supercategory": "anomaly"}],
-    }
-    images = (
-        {
-            "id": number,
-            "file_name": record["image"],
-            "width": record["size"][0],
-            "height": record["size"][1],
-        }
-        for number, record in enumerate(read_records(), start=1)
-        if record["error"] is None
-    )
-    regions = (
-        (number, record["defect"], region)
-        for number, record in enumerate(read_records(), start=1)
-        for region in record["regions"]
-    )
-    annotations = (
-        {
-            "id": number,
-            "image_id": image,
-            "category_id": 1,
-            "bbox": region["bbox"],
-            "segmentation": [list(itertools.chain(*region["polygon"]))],
-            "area": region["area"],
-            "iscrowd": 0,
-            "score": region["score"],
-            "kind": region["kind"],
-            "defect": defect,
-        }
-        for number, (image, defect, region) in enumerate(regions, start=1)
-    )
-    yield json.dumps(head)[:-1]
-    for name, objects in (("images", images), ("annotations", annotations)):
-        yield f', "{name}": ['
-        for index, value in enumerate(objects):
-            yield (",\n" if index else "\n") + json.dumps(value, ensure_ascii=False)
-        yield "]"
-    yield "}\n"
 
 
 def csv_table(columns: Sequence[str], rows: Iterable[Record]) -> Iterator[str]:

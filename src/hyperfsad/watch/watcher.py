@@ -12,8 +12,8 @@ from ..disk.files import FileStamp, stamp_of
 from ..errors import ImageError, UsageError, reason
 from ..images.loading import NamedFile
 from ..messages import Notice, Notify, log
-from ..report.folder import file_name, into_folder, write_files
-from ..report.records import make_record
+from ..report.folder import into_folder, write_files
+from ..report.records import file_name, make_record
 from ..results.result import AnomalyResult
 from .incoming import FolderScan, IncomingFiles, scan_folder
 from .ledger import Ledger

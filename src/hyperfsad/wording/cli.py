@@ -22,6 +22,8 @@ CLI_SENTENCES: Sentences = {
     "nothing-new-learnt": "The detector has already learnt all of these images, so nothing was"
     " changed.",
     "teach-incomplete": "To teach a defect, give its name with {option[defect]} and images of it.",
+    "images-without-labels": "{option[images]} says where the images of {option[labels]} lie; name"
+    " these, too.",
     "product-unknown": "The detector does not know the product {product}; it knows {products}.",
     "output-other-file": "{path} already exists and is not a detector file; choose another name.",
     "good-before-bad": "No good part was given; put good parts before {option[bad]}.",

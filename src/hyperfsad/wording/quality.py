@@ -28,6 +28,14 @@ QUALITY_SENTENCES: Sentences = {
     "drift-defects-range": "{option[defects]} must be at least 0 and below 1, not {given}.",
     "drift-empty-stream": "The stream contains no inspections.",
     "drift-too-few": "Drift needs at least {least} calibration images, not {given}.",
+    "labelled-images-lost": lambda images, **_: (
+        f"{len(images):,} labelled images are not where the labels say, such as {images[0]}: they"
+        " are left out."
+    ),
+    "labels-without-images": lambda path, images, **_: (
+        f"{path} names no labelled image that is there"
+        + (f", such as {images[0]}; name the folder that holds them." if images else ".")
+    ),
     "maps-shape": "The maps have the shape {maps} and the masks {masks}; both must be (images,"
     " height, width).",
     "mask-shape": "The mask {mask} is {mask_size} and its image {image} is {size}; a mask must"
@@ -50,7 +58,7 @@ QUALITY_SENTENCES: Sentences = {
     ),
     "shared-mask": "{first} and {second} share the mask {mask}; give each image a mask of its own.",
     "test-set-choice": "Parts come either from a tree with test/good and test/<defect>, or from"
-    " {option[good]} and {option[bad]}.",
+    " {option[good]} and {option[bad]}, or from labels.",
     "test-tree-not-a-folder": "{folder} is not a folder; give one that holds test/good and"
     " test/<defect>.",
     "test-tree-without-images": "{folder} holds no test images; give a folder with test/good and"

@@ -12,6 +12,10 @@ def _foreign_images(images: int, **_: object) -> str:
 REPORT_SENTENCES: Sentences = {
     "frame-library-missing": "A data frame needs {library}: pip install {library}.",
     "parquet-package": "Parquet needs one more package: pip install pyarrow.",
+    "format-unknown": "Results are not written for {given!r}; known are {known}.",
+    "labels-missing-file": "{path} does not exist.",
+    "labels-unreadable": "{path} cannot be read as labels of COCO, CVAT (XML for images), FiftyOne,"
+    " Label Studio (JSON) or YOLO (a folder): {cause}.",
     "all-anomalous": "All {images} images are anomalous: is this the right product, light and"
     " camera? If they are good, add some of them with hyperfsad extend.",
     "foreign-images": _foreign_images,
