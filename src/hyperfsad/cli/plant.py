@@ -162,6 +162,8 @@ def add_serve(command: argparse.ArgumentParser) -> None:
     --port N                port to listen on; 0: any free one [8000]
     --backup FILE           write a consistent copy of the store to this zip file, and end; the
         station may run
+    --verify-audit          check that nobody has changed the audit log by hand, and end; the
+        station may run
     --watch PRODUCT=FOLDER  inspect the pictures that appear in a folder for a product, by its
         name; may be repeated
     --wait                  if another station runs there, wait until it has ended
@@ -198,6 +200,8 @@ def serve(options: argparse.Namespace) -> int:
             raise UsageError("serve-packages", package=package)
     if options.backup:
         return _backup(options)
+    if options.verify_audit:
+        return _verify_audit(options)
     from ..detector.settings import Settings
     from ..encoders.encoder import use_threads
     from ..serve.pictures import UploadLimits
@@ -232,6 +236,14 @@ def _backup(options: argparse.Namespace) -> int:
         raise UsageError("backup-with-database")
     files = backup(Path(options.store), Path(options.backup))
     tell(f"{count(files, 'file')} copied to {options.backup}; unpack it to use it as a store.")
+    return DONE
+
+
+def _verify_audit(options: argparse.Namespace) -> int:
+    from ..serve.store.audit import verify_store
+
+    found = verify_store(Path(options.store), options.database)
+    print(f"{count(found.rows, 'row')} of the audit log fit; the last hash is {found.last}")
     return DONE
 
 

@@ -15,8 +15,9 @@ from .products import Change, Products, add_part
 from .refusals import ConflictError, ForbiddenError, MissingError
 from .schemas import InspectionOut
 from .settings import ADMIN
+from .store.audit import Actor, audit
 from .store.models import Image, Inspection, LabelRow, now
-from .store.store import Actor, Store, audit, inspection_of, product_of
+from .store.store import Store, inspection_of, product_of
 
 FINE, BAD = "fine", "bad"
 

@@ -23,8 +23,9 @@ from .monitoring import gathered
 from .pictures import Picture, Upload
 from .refusals import ConflictError, GoneError, MissingError, public, station_text
 from .schemas import GoodPart, ProductOut, VersionOut
+from .store.audit import Actor, audit
 from .store.models import Image, ProductRow, Support, Version, insert, now
-from .store.store import Actor, Store, add_images, audit, new_id, parts_of, product_of
+from .store.store import Store, add_images, new_id, parts_of, product_of
 from .teaching import require_no_doubt
 
 THUMBNAIL_SOURCE = 1 << 20
@@ -220,14 +221,15 @@ class Products:
         """Renames it, and says whether it adapts by itself; None leaves what is there."""
         with _claiming(name or ""), self.store.database.writing() as session:
             product = product_of(session, product_id, change=True)
+            product.changed, before = now(), product.name
             if name is not None:
-                audit(session, actor, "product renamed", product_id, f"{product.name} → {name}")
                 product.name = product.claimed = name
+                session.flush()
+                audit(session, actor, "product renamed", product_id, f"{before} → {name}")
             if adapt_automatically is not None:
+                product.adapt_automatically = adapt_automatically
                 on = "on" if adapt_automatically else "off"
                 audit(session, actor, f"adapting by itself {on}", product_id, product.name)
-                product.adapt_automatically = adapt_automatically
-            product.changed = now()
             session.flush()
             return shown_product(product)
 
@@ -235,12 +237,12 @@ class Products:
         """Deletes a product; its inspections stay in the history."""
         with self.store.database.writing() as session:
             product = product_of(session, product_id, change=True)
-            audit(session, actor, "product deleted", product_id, product.name)
             for table in (Support, Version):
                 session.execute(delete(table).where(table.product_id == product_id))
             self.store.files.spare(product.detector or "")
             product.claimed = product.detector = None
             product.changed = now()
+            audit(session, actor, "product deleted", product_id, product.name)
 
     def good_parts(self, product_id: str) -> list[GoodPart]:
         """In the order in which they were learnt; those of an uploaded file have no picture."""

@@ -281,12 +281,17 @@ class AuditRowRecord(TypedDict):
 
     id: int
     time: str
+    user: str
+    """The name; empty where a token was used or nothing."""
     role: str
     client: str
     request: str
     action: str
     subject: str
     detail: str
+    before: str
+    """The hash of the row before: the log is a chain."""
+    hash: str
 
 
 class AuditPageRecord(TypedDict):

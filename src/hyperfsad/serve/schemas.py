@@ -296,12 +296,15 @@ class AuditRow(FromRow):
 
     id: int
     time: Time
+    user: str = Field(description="The name; empty where a token was used or nothing.")
     role: str
     client: str
     request: str
     action: str
     subject: str
     detail: str
+    before: str = Field(description="The hash of the row before: the log is a chain.")
+    hash: str
 
 
 class AuditPage(BaseModel):

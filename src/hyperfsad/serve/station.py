@@ -12,8 +12,9 @@ from .labels import Labels
 from .monitoring import LOG, Metrics
 from .products import Products
 from .settings import StationSettings
+from .store.audit import Actor, audit
 from .store.retention import DAY
-from .store.store import Actor, Store, audit
+from .store.store import Store
 
 TIDY_EVERY = 600.0
 """Seconds between two removals of what need not be kept."""

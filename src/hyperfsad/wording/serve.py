@@ -165,6 +165,8 @@ SERVE_SENTENCES: Sentences = {
     "watch-repeated": "{option[watch]} names a product and a folder twice; leave one out.",
     "keep-invalid": "{option[keep]} must have the form 90d, 20GB or 90d,20GB, not {given!r}.",
     "store-missing": "{folder} holds no station's database; name the folder of {option[store]}.",
+    "audit-broken": "The audit log was changed by hand: row {row} is missing, or does not"
+    " follow from the row before it.",
     "store-damaged": "{file} is missing, so the store is damaged.",
     "store-too-new": "The store was written by a newer hyperfsad ({reason}); upgrade.",
     "store-database-new": "{folder} holds a store, and its database is missing or empty; put the"

@@ -15,7 +15,7 @@ from ..monitoring import LOG, Metrics
 from ..pictures import UploadLimits
 from ..refusals import NotSignedInError, RefusedError, TooLargeError, TooSlowError, problem
 from ..settings import StationSettings
-from ..store.store import Actor
+from ..store.audit import Actor
 from .guard import SESSION_COOKIE, Guard
 from .uploads import MAX_FIELDS, MAX_PART_HEADER
 

@@ -16,7 +16,7 @@ from ..monitoring import LOG
 from ..refusals import RefusedError, is_full, station_text
 from ..schemas import AuditPage, AuditRow, Readiness, SessionOut
 from ..settings import ADMIN
-from ..store import store as storing
+from ..store import audit as auditing
 from ..store.models import AuditEntry
 from .context import SIGNED_IN, Admin, Here, content
 from .guard import SESSION_COOKIE, SESSION_SECONDS, Guard
@@ -92,7 +92,7 @@ def log_in(token: Token, request: Request, station: Here, response: Response) ->
     )
     try:
         with station.store.database.writing() as writing:
-            storing.audit(writing, replace(client, role=role), "signed in", role)
+            auditing.audit(writing, replace(client, role=role), "signed in", role)
     except SQLAlchemyError as error:
         if not is_full(error):
             raise

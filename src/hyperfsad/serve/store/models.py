@@ -7,7 +7,7 @@ Times are microseconds since 1970, UTC: integers compare and sort alike in every
 import time
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, ForeignKey, Index, Integer, MetaData, String, Text
+from sqlalchemy import JSON, BigInteger, ForeignKey, Index, MetaData, String, Text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
@@ -47,6 +47,9 @@ class Identity(Base):
     """The number of the latest one."""
     seen: Mapped[int] = mapped_column(BigInteger)
     """When a station last looked at its clock and could believe it."""
+    audit_rows: Mapped[int] = mapped_column(BigInteger)
+    audit_last: Mapped[str] = mapped_column(HASH)
+    """The end of the audit log (`store/audit.py`): how many rows, and the hash of the last."""
 
 
 class ProductRow(Base):
@@ -192,13 +195,17 @@ class AuditEntry(Base):
     """A change: who, when, what."""
 
     __tablename__ = "audit"
-    id: Mapped[int] = mapped_column(
-        BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True
-    )
+    id: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    """Its place in the chain."""
     time: Mapped[int] = mapped_column(BigInteger)
+    user: Mapped[str] = mapped_column(TITLE)
     role: Mapped[str] = mapped_column(String(12))
     client: Mapped[str] = mapped_column(String(64))
     request: Mapped[str] = mapped_column(String(64))
     action: Mapped[str] = mapped_column(String(40))
     subject: Mapped[str] = mapped_column(String(64))
     detail: Mapped[str] = mapped_column(Text)
+    before: Mapped[str] = mapped_column(HASH)
+    """The hash of the row before."""
+    hash: Mapped[str] = mapped_column(HASH)
+    """Its own, over all of the above."""

@@ -5,6 +5,7 @@ import uuid
 from alembic import op
 from sqlalchemy import insert
 
+from hyperfsad.serve.store.audit import START
 from hyperfsad.serve.store.models import Base, Identity, now
 
 revision = "0001"
@@ -13,4 +14,5 @@ down_revision = None
 
 def upgrade() -> None:
     Base.metadata.create_all(op.get_bind())
-    op.execute(insert(Identity).values(id=uuid.uuid4().hex, inspections=0, seen=now()))
+    own = {"id": uuid.uuid4().hex, "inspections": 0, "seen": now()}
+    op.execute(insert(Identity).values(**own, audit_rows=0, audit_last=START))
