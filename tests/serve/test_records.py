@@ -21,6 +21,7 @@ ANSWERS = (
         schemas.CoverageOut,
         schemas.WatchedFolderOut,
         schemas.AuditPage,
+        schemas.UserList,
         schemas.Readiness,
     ),
 )

@@ -31,6 +31,8 @@ from .records import (
     ProposalRecord,
     ReadinessRecord,
     TrendRecord,
+    UserListRecord,
+    UserRecord,
     VersionListRecord,
     VersionRecord,
 )
@@ -196,6 +198,20 @@ class StationClient:
     def report(self, product: str, kind: str = "trend", **wanted: Any) -> Any:
         """What the station tells of a product over time."""
         return self._answer(Json, "GET", f"products/{product}/{quote(kind)}?{urlencode(wanted)}")
+
+    def users(self) -> list[UserRecord]:
+        return self._answer(UserListRecord, "GET", "users")["users"]
+
+    def add_user(self, name: str, role: str, pin: str) -> UserRecord:
+        """The first has to be an `admin`; the other role is `inspect`."""
+        return self._answer(UserRecord, "POST", "users", {"name": name, "role": role, "pin": pin})
+
+    def change_user(self, user: str, **more: Any) -> UserRecord:
+        """A new `role`, a new `pin`, or both."""
+        return self._answer(UserRecord, "PATCH", f"users/{user}", more)
+
+    def remove_user(self, user: str) -> None:
+        self._bytes("DELETE", f"users/{user}")
 
     def audit(self) -> list[AuditRowRecord]:
         return self._answer(AuditPageRecord, "GET", "audit")["entries"]

@@ -69,7 +69,8 @@ class Labels:
             label = _require_unlabelled(session, inspection_id, change is not None)
             if label is None:
                 label = LabelRow(inspection_id=found.id, product_id=found.product_id, kind=kind)
-                label.defect, label.time, label.role = defect, now(), actor.role
+                label.defect, label.time = defect, now()
+                label.role, label.user = actor.role, actor.user
                 session.add(label)
             else:
                 label.older = True

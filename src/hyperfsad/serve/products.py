@@ -356,6 +356,7 @@ def _add_version(
             revision=product.revision,
             time=product.changed,
             role=actor.role,
+            user=actor.user,
             action=action,
             detail=detail[:200],
             detector=product.detector,

@@ -40,6 +40,8 @@ class VersionRecord(TypedDict):
     revision: int
     time: str
     role: str
+    user: str
+    """The name; empty where a token was used, or nothing."""
     action: Literal[
         "created",
         "uploaded",
@@ -299,6 +301,23 @@ class AuditPageRecord(TypedDict):
 
     entries: list[AuditRowRecord]
     next: int | None
+
+
+class UserRecord(TypedDict):
+    """Somebody who signs in with a PIN."""
+
+    id: str
+    name: str
+    role: Literal["inspect", "admin"]
+    created: str
+    locked: bool
+    """Whether too many wrong PINs came in a row."""
+
+
+class UserListRecord(TypedDict):
+    """The users, by name."""
+
+    users: list[UserRecord]
 
 
 class ReadinessRecord(TypedDict):

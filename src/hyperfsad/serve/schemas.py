@@ -72,6 +72,7 @@ class VersionOut(BaseModel):
     revision: int
     time: Time
     role: str
+    user: str = Field(description="The name; empty where a token was used, or nothing.")
     action: Literal[
         "created",
         "uploaded",
@@ -277,7 +278,51 @@ class SessionOut(BaseModel):
     """Who asks."""
 
     role: Literal["", "inspect", "admin"]
-    open: bool = Field(description="Whether the station works without tokens.")
+    user: str = Field(description="The name; empty where a token was used, or nothing.")
+    open: bool = Field(description="Whether the station works without tokens and users.")
+    users: bool = Field(description="Whether there are users, who sign in with name and PIN.")
+
+
+class SigningIn(BaseModel):
+    """A token, or a name and a PIN."""
+
+    token: str | None = Field(None, min_length=1, max_length=500)
+    name: str | None = Field(None, min_length=1, max_length=100)
+    pin: str | None = Field(None, min_length=1, max_length=100)
+
+
+Role = Literal["inspect", "admin"]
+
+
+class UserOut(BaseModel):
+    """Somebody who signs in with a PIN."""
+
+    id: str
+    name: str
+    role: Role
+    created: Time
+    locked: bool = Field(description="Whether too many wrong PINs came in a row.")
+
+
+class UserList(BaseModel):
+    """The users, by name."""
+
+    users: list[UserOut]
+
+
+class NewUser(BaseModel):
+    """A user to be added."""
+
+    name: str = Field(min_length=1, max_length=60)
+    role: Role
+    pin: str = Field(min_length=1, max_length=64, description="4 signs or more, of an admin 6.")
+
+
+class UserChange(BaseModel):
+    """What to change of a user; what is left out stays."""
+
+    role: Role | None = None
+    pin: str | None = Field(None, min_length=1, max_length=64)
 
 
 class Readiness(BaseModel):

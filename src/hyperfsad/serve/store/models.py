@@ -97,6 +97,7 @@ class Version(Base):
     revision: Mapped[int] = mapped_column(primary_key=True)
     time: Mapped[int] = mapped_column(BigInteger)
     role: Mapped[str] = mapped_column(String(12))
+    user: Mapped[str] = mapped_column(TITLE)
     action: Mapped[str] = mapped_column(String(12))
     detail: Mapped[str] = mapped_column(TITLE)
     detector: Mapped[str] = mapped_column(HASH)
@@ -183,12 +184,33 @@ class LabelRow(Base):
     defect: Mapped[str | None] = mapped_column(TITLE)
     time: Mapped[int] = mapped_column(BigInteger)
     role: Mapped[str] = mapped_column(String(12))
+    user: Mapped[str] = mapped_column(TITLE)
     part: Mapped[str | None] = mapped_column(HASH)
     """The image as a good part, if the product learnt it because of the label, and in which version
     it did."""
     revision: Mapped[int | None]
     older: Mapped[bool] = mapped_column(default=False)
     """Whether it was there before that: undoing what was learnt leaves the label."""
+
+
+class UserRow(Base):
+    """Somebody who signs in with a PIN."""
+
+    __tablename__ = "users"
+    id: Mapped[str] = mapped_column(ID, primary_key=True)
+    name: Mapped[str] = mapped_column(TITLE)
+    key: Mapped[str] = mapped_column(TITLE, unique=True)
+    """The name without upper case: two that differ in it alone would be taken for one."""
+    role: Mapped[str] = mapped_column(String(12))
+    pin: Mapped[str] = mapped_column(TITLE)
+    """As `serve/pins.py` keeps it."""
+    created: Mapped[int] = mapped_column(BigInteger)
+    changed: Mapped[int] = mapped_column(BigInteger)
+    """Sessions that began before it have ended."""
+    failures: Mapped[int]
+    """Wrong PINs in a row."""
+    locked: Mapped[int] = mapped_column(BigInteger)
+    """Until when nobody can sign in as this user; 0 where somebody can."""
 
 
 class AuditEntry(Base):

@@ -50,7 +50,7 @@ function form(fields, files, name = "images") {
 }
 
 export const loadSession = async () => Object.assign(who, await ask("GET", "session"));
-export const logIn = (token) => ask("POST", "login", { json: { token } });
+export const logIn = (sent) => ask("POST", "login", { json: sent });
 export const logOut = () => ask("POST", "logout");
 
 // Of a station that is not ready the answer is 503, with the same fields.
@@ -82,6 +82,12 @@ export const versions = (id, signal) => ask("GET", `products/${id}/versions`, { 
 export const restore = (id, revision) => ask("POST", `products/${id}/versions/${revision}/restore`);
 export const levels = (id, signal) => ask("GET", `products/${id}/levels`, { signal });
 export const coverage = (id, signal) => ask("GET", `products/${id}/coverage`, { signal });
+
+export const users = (signal) => ask("GET", "users", { signal });
+export const addUser = (json) => ask("POST", "users", { json });
+export const changeUser = (id, json) => ask("PATCH", `users/${id}`, { json });
+export const removeUser = (id) => ask("DELETE", `users/${id}`);
+export const auditLog = (before, signal) => ask("GET", `audit${before ? `?before=${before}` : ""}`, { signal });
 
 export const inspection = (id, signal) => ask("GET", `inspections/${id}`, { signal });
 export const label = (id, kind, more = {}) => ask("PUT", `inspections/${id}/label`, { json: { kind, ...more } });

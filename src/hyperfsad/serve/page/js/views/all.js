@@ -7,6 +7,7 @@ import live, { liveOf } from "./live.js";
 import product from "./product.js";
 import products from "./products.js";
 import start from "./start.js";
+import users from "./users.js";
 import trends, { trendsOf } from "./trends.js";
 
-export const ALL = [inspect, ofProduct, live, liveOf, history, inspection, trends, trendsOf, products, product, start];
+export const ALL = [inspect, ofProduct, live, liveOf, history, inspection, trends, trendsOf, products, product, start, users];

@@ -84,7 +84,7 @@ async function versions(product, signal) {
     h("thead", {}, h("tr", {}, head.map((key) => h("th", { scope: "col" }, t(key))), h("td", {}))),
     h("tbody", {}, found.versions.map((one) => h("tr", {},
       h("td", { class: "number" }, number(one.revision)), h("td", {}, when(one.time)),
-      h("td", { class: "names" }, t(ACTIONS[one.action], { detail: one.detail })), h("td", {}, one.role),
+      h("td", { class: "names" }, t(ACTIONS[one.action], { detail: one.detail })), h("td", {}, one.user || one.role),
       h("td", { class: "number" }, number(one.good_parts)),
       h("td", { class: "number" }, one.threshold === null ? "–" : number(one.threshold, 3)),
       h("td", {}, one.revision === product.revision ? t("version.current") : restoring(product, one.revision, t("version.restore"))))))));
