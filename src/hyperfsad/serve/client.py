@@ -7,7 +7,7 @@ import json
 import os
 import ssl
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
@@ -138,13 +138,27 @@ class StationClient:
         return self._answer(Json, "POST", f"products/{product}/evaluation")
 
     def inspect(
-        self, product: str, images: Sequence[Source], key: str | None = None
+        self,
+        product: str,
+        images: Sequence[Source],
+        key: str | None = None,
+        fields: Mapping[str, str] | None = None,
     ) -> InspectedRecord:
-        """One image with a `key` (32 hex digits) may be sent again after a lost answer."""
+        """One image with a `key` (32 hex digits) may be sent again after a lost answer; `fields`
+        are values of the product's own fields."""
         more = {} if key is None else {"Idempotency-Key": key}
+        sent = {} if fields is None else {"fields": json.dumps(dict(fields))}
         return self._answer(
-            InspectedRecord, "POST", f"products/{product}/inspections", {}, images, headers=more
+            InspectedRecord, "POST", f"products/{product}/inspections", sent, images, headers=more
         )
+
+    def set_fields(
+        self, product: str, fields: Mapping[str, bool], name_pattern: str = ""
+    ) -> ProductRecord:
+        """Fields of one's own, each with whether every part has a value of its own."""
+        rows = [{"name": name, "each_part": single} for name, single in fields.items()]
+        sent = {"fields": rows, "name_pattern": name_pattern}
+        return self._answer(ProductRecord, "PUT", f"products/{product}/fields", sent)
 
     def inspection(self, inspection: str) -> InspectionRecord:
         return self._answer(InspectionRecord, "GET", f"inspections/{inspection}")

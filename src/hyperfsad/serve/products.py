@@ -22,15 +22,19 @@ from .memory import room_for
 from .monitoring import gathered
 from .pictures import Picture, Upload
 from .refusals import ConflictError, GoneError, MissingError, public, station_text
-from .schemas import GoodPart, ProductOut, VersionOut
+from .schemas import GoodPart, ProductOut, Tracing, VersionOut
 from .store.audit import Actor, audit
 from .store.models import Image, ProductRow, Support, Version, insert, now
 from .store.store import Store, add_images, new_id, parts_of, product_of
 from .teaching import require_no_doubt
+from .tracing import checked_fields, checked_pattern, given_values
 
 THUMBNAIL_SOURCE = 1 << 20
 """Pixels of the picture that a thumbnail is made from."""
-OWN_FIELDS = "id", "name", "created", "changed", "revision", "adapt_automatically"
+OWN_FIELDS = (
+    *("id", "name", "created", "changed", "revision", "adapt_automatically"),
+    *("fields", "name_pattern"),
+)
 """Of a product, beside what its detector says."""
 MOST_VERSIONS = 20
 """Of a product, with a detector file each."""
@@ -232,6 +236,23 @@ class Products:
                 audit(session, actor, f"adapting by itself {on}", product_id, product.name)
             session.flush()
             return shown_product(product)
+
+    def trace(self, actor: Actor, product_id: str, wanted: Tracing) -> ProductOut:
+        """Gives it fields of one's own; what past inspections have stays."""
+        fields = checked_fields(wanted.fields)
+        pattern = checked_pattern(wanted.name_pattern, [one["name"] for one in fields])
+        with self.store.database.writing() as session:
+            product = product_of(session, product_id, change=True)
+            product.fields, product.name_pattern = fields, pattern
+            product.changed = now()
+            told = ", ".join(one["name"] for one in fields)
+            audit(session, actor, "fields changed", product_id, f"{told} {pattern}".strip())
+            return shown_product(product)
+
+    def given_values(self, product_id: str, text: str) -> dict[str, str]:
+        """The values of its fields that a client sends."""
+        with self.store.database.reading() as session:
+            return given_values(product_of(session, product_id), text)
 
     def delete(self, actor: Actor, product_id: str) -> None:
         """Deletes a product; its inspections stay in the history."""

@@ -3,6 +3,14 @@
 from typing import Any, Literal, TypedDict
 
 
+class TraceFieldRecord(TypedDict):
+    """A field of one's own."""
+
+    name: str
+    each_part: bool
+    """Whether each part has a value of its own, as a serial number."""
+
+
 class ProductRecord(TypedDict):
     """A product, and what its detector has learnt."""
 
@@ -14,6 +22,9 @@ class ProductRecord(TypedDict):
     """Grows with every change of the detector."""
     adapt_automatically: bool
     """Whether it learns by itself from the parts of the line."""
+    fields: list[TraceFieldRecord]
+    """Of one's own, such as serial and lot."""
+    name_pattern: str
     good_parts: int
     threshold: float | None
     map_threshold: float | None
@@ -109,6 +120,10 @@ class InspectionRowRecord(TypedDict):
     revision: int
     image: str
     """sha256 of the uploaded file."""
+    fields: dict[str, str]
+    """The product's own fields, such as serial and lot."""
+    first: bool
+    """False where the same part was inspected before."""
 
 
 class AdaptingRecord(TypedDict):
@@ -169,6 +184,10 @@ class InspectionRecord(TypedDict):
     revision: int
     image: str
     """sha256 of the uploaded file."""
+    fields: dict[str, str]
+    """The product's own fields, such as serial and lot."""
+    first: bool
+    """False where the same part was inspected before."""
     anomalous: bool | None
     branches: dict[str, float]
     """The scores of the branches."""

@@ -30,6 +30,15 @@ class Problem(BaseModel):
     facts: dict[str, Any] = Field(description="What the sentence is made of.")
 
 
+class TraceField(BaseModel):
+    """A field of one's own."""
+
+    name: str = Field(min_length=1, max_length=30)
+    each_part: bool = Field(
+        False, description="Whether each part has a value of its own, as a serial number."
+    )
+
+
 class ProductOut(BaseModel):
     """A product, and what its detector has learnt."""
 
@@ -41,6 +50,8 @@ class ProductOut(BaseModel):
     adapt_automatically: bool = Field(
         description="Whether it learns by itself from the parts of the line."
     )
+    fields: list[TraceField] = Field(description="Of one's own, such as serial and lot.")
+    name_pattern: str
     good_parts: int
     threshold: float | None
     map_threshold: float | None
@@ -110,6 +121,15 @@ class GoodPartLevels(BaseModel):
     levels: list[float] = Field(description="Rising; empty where nothing is known.")
 
 
+class Tracing(BaseModel):
+    """The fields of a product, and how to read them from names of files."""
+
+    fields: list[TraceField]
+    name_pattern: str = Field(
+        "", max_length=200, description="Such as {serial}_{lot}_*, without the ending."
+    )
+
+
 class InspectionRow(BaseModel):
     """An inspection in lists."""
 
@@ -127,6 +147,8 @@ class InspectionRow(BaseModel):
     product_id: str
     revision: int
     image: str = Field(description="sha256 of the uploaded file.")
+    fields: dict[str, str] = Field(description="The product's own fields, such as serial and lot.")
+    first: bool = Field(description="False where the same part was inspected before.")
 
 
 class ProductChange(BaseModel):

@@ -128,6 +128,19 @@ SERVE_SENTENCES: Sentences = {
     "product-changed": "Somebody else changed {product} in the meantime; try again.",
     "product-name-taken": "There is already a product {product}; choose another name.",
     "product-name-invalid": "A product's name must have 1 to 100 printable characters.",
+    "trace-field-name": "{name!r} cannot be a field's name: 1 to 30 printable characters without"
+    " {{, }} and *.",
+    "trace-field-taken": "The history has {name} already; choose another name for the field.",
+    "trace-fields-many": "A product has at most {most} fields, each with a name of its own.",
+    "trace-pattern-damaged": "The pattern {pattern!r} has a brace too much; write it such as"
+    " {{serial}}_{{lot}}_*.",
+    "trace-pattern-field": "The pattern names {name!r}, which is no field of the product, or stands"
+    " there twice.",
+    "trace-pattern-joined": "In the pattern {pattern!r} two places follow each other without text"
+    " between them, so nobody knows where one ends.",
+    "trace-values-damaged": "`fields` must be a JSON object of texts.",
+    "trace-field-unknown": "{product} has no field {name}.",
+    "trace-value-long": "The value of {name} has more than {longest} characters.",
     "key-with-several": "An Idempotency-Key is for one image; send them one by one.",
     "key-known": "Another image was inspected with this Idempotency-Key; use a new one.",
     "images-known": "The product has already learnt all of these pictures.",

@@ -26,6 +26,8 @@ def now() -> int:
 
 
 ID, HASH, TITLE = String(32), String(64), String(200)
+ORDERED = String(400).with_variant(String(400, collation="C"), "postgresql")
+"""Text in the order of its signs, as SQLite has it: then an index finds what begins with a text."""
 
 
 class Base(DeclarativeBase):
@@ -71,6 +73,10 @@ class ProductRow(Base):
     """How many unlabelled parts there were when it last learnt from them; going back to another
     version leaves it, so that nothing is proposed again that was taken back."""
     adapt_automatically: Mapped[bool] = mapped_column(default=False)
+    fields: Mapped[list[dict[str, Any]]] = mapped_column(JSON, default=list)
+    """Of one's own, such as serial and lot (`serve/tracing.py`)."""
+    name_pattern: Mapped[str] = mapped_column(TITLE, default="")
+    """How to read them from the names of files."""
 
 
 class Image(Base):
@@ -127,6 +133,8 @@ class Inspection(Base):
         Index(None, "product_id", "verdict", "number"),
         Index(None, "label", "number"),
         Index(None, "product_id", "revision", "number"),
+        Index(None, "product_id", "part"),
+        Index(None, "time"),
     )
     id: Mapped[str] = mapped_column(ID, primary_key=True)
     number: Mapped[int] = mapped_column(BigInteger, unique=True)
@@ -143,6 +151,22 @@ class Inspection(Base):
     p_value: Mapped[float | None]
     regions: Mapped[int]
     label: Mapped[str | None] = mapped_column(String(8))
+    fields: Mapped[dict[str, str]] = mapped_column(JSON, default=dict)
+    part: Mapped[str | None] = mapped_column(ID)
+    """Which part it is, by the fields that differ with each."""
+    first: Mapped[bool] = mapped_column(default=True)
+    """Whether this part came for the first time; also where nobody knows."""
+
+
+class TraceValue(Base):
+    """A value of a field, to be searched."""
+
+    __tablename__ = "trace_values"
+    __table_args__ = (Index(None, "value", "name"), Index(None, "name"))
+    inspection_id: Mapped[str] = mapped_column(ForeignKey("inspections.id"), primary_key=True)
+    name: Mapped[str] = mapped_column(TITLE, primary_key=True)
+    value: Mapped[str] = mapped_column(ORDERED)
+    """Without upper case."""
 
 
 class Detail(Base):

@@ -93,8 +93,8 @@ export const inspection = (id, signal) => ask("GET", `inspections/${id}`, { sign
 export const label = (id, kind, more = {}) => ask("PUT", `inspections/${id}/label`, { json: { kind, ...more } });
 export const undoLabel = (id) => ask("DELETE", `inspections/${id}/label`);
 
-export const inspect = (id, file, key) =>
-  ask("POST", `products/${id}/inspections`, { form: form({}, [file]), headers: { "Idempotency-Key": key } });
+export const inspect = (id, file, key, fields = {}) =>
+  ask("POST", `products/${id}/inspections`, { form: form(Object.keys(fields).length ? { fields: JSON.stringify(fields) } : {}, [file]), headers: { "Idempotency-Key": key } });
 
 // A full line is no failure: the station says when to come back. `waiting` hears of it.
 export async function patient(work, { waiting = () => {} } = {}) {

@@ -7,6 +7,7 @@ import { go, show } from "../router.js";
 import { say, tell } from "../said.js";
 import { adapting } from "../parts/adapting.js";
 import { confirmed, taught } from "../parts/asking.js";
+import { fieldSettings } from "../parts/fields.js";
 import { dropZone } from "../parts/drop.js";
 import { learnt } from "../parts/learnt.js";
 
@@ -133,6 +134,7 @@ export default {
           h("div", { class: "row" },
             h("a", { class: "button", href: api.address(`products/${product.id}/detector`), download: true }, t("product.download")),
             deleting(product)))),
+      card(t("field.title"), fieldSettings(product, show)),
       card(t("version.title"), h("p", { class: "pale" }, t("version.text")), await versions(product, context.signal)));
   },
 };
