@@ -22,6 +22,8 @@ ANSWERS = (
         schemas.WatchedFolderOut,
         schemas.AuditPage,
         schemas.UserList,
+        schemas.ShiftPlan,
+        schemas.ShiftReport,
         schemas.Readiness,
     ),
 )

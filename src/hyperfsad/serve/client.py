@@ -30,6 +30,8 @@ from .records import (
     ProductRecord,
     ProposalRecord,
     ReadinessRecord,
+    ShiftPlanRecord,
+    ShiftReportRecord,
     TrendRecord,
     UserListRecord,
     UserRecord,
@@ -212,6 +214,14 @@ class StationClient:
     def report(self, product: str, kind: str = "trend", **wanted: Any) -> Any:
         """What the station tells of a product over time."""
         return self._answer(Json, "GET", f"products/{product}/{quote(kind)}?{urlencode(wanted)}")
+
+    def shift(self, **wanted: str) -> ShiftReportRecord:
+        """What happened in the shift `at` a time (default: now), of a `product` or of all."""
+        return self._answer(ShiftReportRecord, "GET", f"shift?{urlencode(wanted)}")
+
+    def set_shifts(self, starts: Sequence[str], zone: str | None = None) -> ShiftPlanRecord:
+        sent = {"starts": list(starts), "zone": zone}
+        return self._answer(ShiftPlanRecord, "PUT", "shifts", sent)
 
     def users(self) -> list[UserRecord]:
         return self._answer(UserListRecord, "GET", "users")["users"]

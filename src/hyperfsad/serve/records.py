@@ -339,6 +339,87 @@ class UserListRecord(TypedDict):
     users: list[UserRecord]
 
 
+class ShiftPlanRecord(TypedDict):
+    """When shifts begin."""
+
+    starts: list[str]
+    """As 06:00; each lasts until the next."""
+    zone: str | None
+    """Such as Europe/Berlin; null: the station's own."""
+
+
+class DefectCountRecord(TypedDict):
+    """How often a defect came."""
+
+    name: str
+    """Empty for those without a name."""
+    count: int
+    share: float
+
+
+class HourCountRecord(TypedDict):
+    """An hour of a shift with inspections."""
+
+    time: str
+    count: int
+    anomalous: int
+
+
+class StopRecord(TypedDict):
+    """A time without an inspection."""
+
+    start: str
+    end: str
+    seconds: float
+
+
+class ShiftCountRecord(TypedDict):
+    """The counts of a shift."""
+
+    start: str
+    end: str
+    count: int
+    """Inspections."""
+    good: int
+    anomalous: int
+    unjudged: int
+    parts: int
+    """Parts that came for the first time and were judged."""
+    first_pass: int
+    """Those that were good."""
+    first_pass_yield: float | None
+
+
+class ShiftReportRecord(TypedDict):
+    """What happened in a shift."""
+
+    start: str
+    end: str
+    count: int
+    """Inspections."""
+    good: int
+    anomalous: int
+    unjudged: int
+    parts: int
+    """Parts that came for the first time and were judged."""
+    first_pass: int
+    """Those that were good."""
+    first_pass_yield: float | None
+    product: str | None
+    """Null: all of them."""
+    zone: str | None
+    called_bad: int
+    """By a person."""
+    called_fine: int
+    defects: list[DefectCountRecord]
+    """The most frequent first."""
+    hours: list[HourCountRecord]
+    longest_stop: StopRecord | None
+    """Null without any inspection."""
+    shifts: list[ShiftCountRecord]
+    """Up to eight before it, and itself."""
+
+
 class ReadinessRecord(TypedDict):
     """Whether images can be inspected now."""
 

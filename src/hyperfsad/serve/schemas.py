@@ -277,6 +277,66 @@ class CoverageOut(BaseModel):
     )
 
 
+class ShiftPlan(BaseModel):
+    """When shifts begin."""
+
+    starts: list[str] = Field(description="As 06:00; each lasts until the next.")
+    zone: str | None = Field(
+        None, max_length=60, description="Such as Europe/Berlin; null: the station's own."
+    )
+
+
+class ShiftCount(BaseModel):
+    """The counts of a shift."""
+
+    start: Time
+    end: Time
+    count: int = Field(description="Inspections.")
+    good: int
+    anomalous: int
+    unjudged: int
+    parts: int = Field(description="Parts that came for the first time and were judged.")
+    first_pass: int = Field(description="Those that were good.")
+    first_pass_yield: float | None
+
+
+class DefectCount(BaseModel):
+    """How often a defect came."""
+
+    name: str = Field(description="Empty for those without a name.")
+    count: int
+    share: float
+
+
+class HourCount(BaseModel):
+    """An hour of a shift with inspections."""
+
+    time: Time
+    count: int
+    anomalous: int
+
+
+class Stop(BaseModel):
+    """A time without an inspection."""
+
+    start: Time
+    end: Time
+    seconds: float
+
+
+class ShiftReport(ShiftCount):
+    """What happened in a shift."""
+
+    product: str | None = Field(description="Null: all of them.")
+    zone: str | None
+    called_bad: int = Field(description="By a person.")
+    called_fine: int
+    defects: list[DefectCount] = Field(description="The most frequent first.")
+    hours: list[HourCount]
+    longest_stop: Stop | None = Field(description="Null without any inspection.")
+    shifts: list[ShiftCount] = Field(description="Up to eight before it, and itself.")
+
+
 class WatchedFolderOut(BaseModel):
     """A folder that the station watches."""
 

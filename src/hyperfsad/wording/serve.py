@@ -158,6 +158,9 @@ SERVE_SENTENCES: Sentences = {
     "fine-with-defect": "A part that is fine cannot have a defect.",
     "labels-contradict": "{image} is labelled fine and bad; undo one of the two.",
     "labels-missing": "No inspection of {product} has a label yet; label some.",
+    "shift-starts": "Give 1 to {most} times at which shifts begin, such as 06:00.",
+    "shift-zone": "{given!r} is no time zone that this machine knows; write it such as"
+    " Europe/Berlin.",
     "trend-reversed": "`since` must come before `until`; swap them.",
     "trend-too-long": _trend_too_long,
     "detector-replaced": "The detector file was replaced just now; try again.",

@@ -49,6 +49,8 @@ class Identity(Base):
     """The number of the latest one."""
     seen: Mapped[int] = mapped_column(BigInteger)
     """When a station last looked at its clock and could believe it."""
+    shifts: Mapped[dict[str, Any]] = mapped_column(JSON)
+    """When they begin (`serve/shifts.py`)."""
     audit_rows: Mapped[int] = mapped_column(BigInteger)
     audit_last: Mapped[str] = mapped_column(HASH)
     """The end of the audit log (`store/audit.py`): how many rows, and the hash of the last."""
