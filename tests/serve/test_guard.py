@@ -37,7 +37,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def role(guard: Guard, cookie: str | None = None, method: str = "GET", **headers: str) -> str:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return guard.role(method, {"host": "station:8000", **named}, cookie, HERE)
+    return guard.who(method, {"host": "station:8000", **named}, cookie, HERE).role
 
 
 def test_roles_by_token_and_by_session(clock: Clock) -> None:

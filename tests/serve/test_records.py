@@ -21,6 +21,9 @@ ANSWERS = (
         schemas.CoverageOut,
         schemas.WatchedFolderOut,
         schemas.AuditPage,
+        schemas.UserList,
+        schemas.ShiftPlan,
+        schemas.ShiftReport,
         schemas.Readiness,
     ),
 )

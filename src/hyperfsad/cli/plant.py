@@ -2,8 +2,10 @@
 
 import argparse
 import contextlib
+import getpass
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from datetime import datetime
 from importlib.util import find_spec
@@ -162,10 +164,14 @@ def add_serve(command: argparse.ArgumentParser) -> None:
     --port N                port to listen on; 0: any free one [8000]
     --backup FILE           write a consistent copy of the store to this zip file, and end; the
         station may run
+    --verify-audit          check that nobody has changed the audit log by hand, and end; the
+        station may run
     --watch PRODUCT=FOLDER  inspect the pictures that appear in a folder for a product, by its
         name; may be repeated
     --wait                  if another station runs there, wait until it has ended
     security:
+    --engineer NAME  ask for a PIN, add an engineer of this name or give one a new PIN, and end; the
+        station may run
     --token FILE     file with the rows `inspect: TOKEN` and `admin: TOKEN`; needed on other
         addresses
     --tls-cert FILE  certificate, to use TLS
@@ -198,6 +204,10 @@ def serve(options: argparse.Namespace) -> int:
             raise UsageError("serve-packages", package=package)
     if options.backup:
         return _backup(options)
+    if options.verify_audit:
+        return _verify_audit(options)
+    if options.engineer:
+        return _set_engineer(options)
     from ..detector.settings import Settings
     from ..encoders.encoder import use_threads
     from ..serve.pictures import UploadLimits
@@ -232,6 +242,28 @@ def _backup(options: argparse.Namespace) -> int:
         raise UsageError("backup-with-database")
     files = backup(Path(options.store), Path(options.backup))
     tell(f"{count(files, 'file')} copied to {options.backup}; unpack it to use it as a store.")
+    return DONE
+
+
+def _verify_audit(options: argparse.Namespace) -> int:
+    from ..serve.store.audit import verify_store
+
+    found = verify_store(Path(options.store), options.database)
+    print(f"{count(found.rows, 'row')} of the audit log fit; the last hash is {found.last}")
+    return DONE
+
+
+def _set_engineer(options: argparse.Namespace) -> int:
+    from ..serve.users import set_engineer
+
+    if sys.stdin.isatty():
+        pin, again = (getpass.getpass(asked) for asked in ("PIN: ", "The same again: "))
+        if pin != again:
+            raise UsageError("pins-differ")
+    else:
+        pin = sys.stdin.readline().rstrip("\r\n")
+    set_engineer(Path(options.store), options.database, options.engineer, pin)
+    tell(f"{visible(options.engineer)} signs in with this PIN from now on, as an engineer.")
     return DONE
 
 

@@ -23,9 +23,10 @@ from .monitoring import LOG
 from .products import Products, noted, shown_product
 from .refusals import BusyError, ConflictError, public, station_text
 from .schemas import AdaptingOut, InspectionRow, ProductOut, ProposalOut
+from .store.audit import Actor, audit
 from .store.history import Filter, rows_of
 from .store.models import Detail, Image, Inspection, ProductRow, Support
-from .store.store import Actor, Store, audit, product_of
+from .store.store import Store, product_of
 
 PROPOSED_AFTER = PLENTY, 24, MOST_PARTS
 """Parts after which something is proposed."""

@@ -7,7 +7,7 @@ import json
 import os
 import ssl
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
@@ -30,7 +30,11 @@ from .records import (
     ProductRecord,
     ProposalRecord,
     ReadinessRecord,
+    ShiftPlanRecord,
+    ShiftReportRecord,
     TrendRecord,
+    UserListRecord,
+    UserRecord,
     VersionListRecord,
     VersionRecord,
 )
@@ -136,13 +140,27 @@ class StationClient:
         return self._answer(Json, "POST", f"products/{product}/evaluation")
 
     def inspect(
-        self, product: str, images: Sequence[Source], key: str | None = None
+        self,
+        product: str,
+        images: Sequence[Source],
+        key: str | None = None,
+        fields: Mapping[str, str] | None = None,
     ) -> InspectedRecord:
-        """One image with a `key` (32 hex digits) may be sent again after a lost answer."""
+        """One image with a `key` (32 hex digits) may be sent again after a lost answer; `fields`
+        are values of the product's own fields."""
         more = {} if key is None else {"Idempotency-Key": key}
+        sent = {} if fields is None else {"fields": json.dumps(dict(fields))}
         return self._answer(
-            InspectedRecord, "POST", f"products/{product}/inspections", {}, images, headers=more
+            InspectedRecord, "POST", f"products/{product}/inspections", sent, images, headers=more
         )
+
+    def set_fields(
+        self, product: str, fields: Mapping[str, bool], name_pattern: str = ""
+    ) -> ProductRecord:
+        """Fields of one's own, each with whether every part has a value of its own."""
+        rows = [{"name": name, "each_part": single} for name, single in fields.items()]
+        sent = {"fields": rows, "name_pattern": name_pattern}
+        return self._answer(ProductRecord, "PUT", f"products/{product}/fields", sent)
 
     def inspection(self, inspection: str) -> InspectionRecord:
         return self._answer(InspectionRecord, "GET", f"inspections/{inspection}")
@@ -196,6 +214,28 @@ class StationClient:
     def report(self, product: str, kind: str = "trend", **wanted: Any) -> Any:
         """What the station tells of a product over time."""
         return self._answer(Json, "GET", f"products/{product}/{quote(kind)}?{urlencode(wanted)}")
+
+    def shift(self, **wanted: str) -> ShiftReportRecord:
+        """What happened in the shift `at` a time (default: now), of a `product` or of all."""
+        return self._answer(ShiftReportRecord, "GET", f"shift?{urlencode(wanted)}")
+
+    def set_shifts(self, starts: Sequence[str], zone: str | None = None) -> ShiftPlanRecord:
+        sent = {"starts": list(starts), "zone": zone}
+        return self._answer(ShiftPlanRecord, "PUT", "shifts", sent)
+
+    def users(self) -> list[UserRecord]:
+        return self._answer(UserListRecord, "GET", "users")["users"]
+
+    def add_user(self, name: str, role: str, pin: str) -> UserRecord:
+        """The first has to be an `admin`; the other role is `inspect`."""
+        return self._answer(UserRecord, "POST", "users", {"name": name, "role": role, "pin": pin})
+
+    def change_user(self, user: str, **more: Any) -> UserRecord:
+        """A new `role`, a new `pin`, or both."""
+        return self._answer(UserRecord, "PATCH", f"users/{user}", more)
+
+    def remove_user(self, user: str) -> None:
+        self._bytes("DELETE", f"users/{user}")
 
     def audit(self) -> list[AuditRowRecord]:
         return self._answer(AuditPageRecord, "GET", "audit")["entries"]

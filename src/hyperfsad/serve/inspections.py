@@ -4,7 +4,7 @@ import base64
 import contextlib
 import io
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from .refusals import GoneError, MissingError
 from .schemas import InspectionOut, InspectionRow
 from .store.models import Detail, Image, Inspection, LabelRow, Support, now
 from .store.store import Store, add_images, inspection_of, new_id, number, parts_of, product_of
+from .tracing import trace
 from .trends import count_inspections
 
 VERDICT_NAMES = {True: "anomalous", False: "good", None: "unjudged"}
@@ -47,10 +48,12 @@ class Inspections:
         revision: int,
         judged: Sequence[tuple[Picture, AnomalyResult]],
         only_id: str | None = None,
+        fields: Mapping[str, str] | None = None,
     ) -> list[InspectionOut]:
         """Keeps verdicts; when this returns, they are on the disk, all of them.
 
-        A single verdict may have an id of the caller's, and is then not added again.
+        A single verdict may have an id of the caller's, and is then not added again. `fields` are
+        values of the product's own fields, for all of them.
         """
         if only_id is not None:
             with self.store.database.reading() as session:
@@ -65,14 +68,15 @@ class Inspections:
             target = self.store.files.image(picture.upload.sha256, picture.suffix)
             self.store.files.keep(picture.upload.path, target)
         with self.store.database.writing() as session:
-            name = product_of(session, product_id).name
+            product = product_of(session, product_id)
+            traced = trace(session, product, [inspection for inspection, _ in rows], fields or {})
             add_images(session, [picture.row() for picture in pictures])
             number(session, [inspection for inspection, _ in rows])
             session.add_all([inspection for inspection, _ in rows])
             session.flush()
-            session.add_all([detail for _, detail in rows])
+            session.add_all([*(detail for _, detail in rows), *traced])
             session.flush()
-            added = [shown_inspection(inspection, detail, name) for inspection, detail in rows]
+            added = [shown_inspection(*row, product.name) for row in rows]
             count_inspections(session, [inspection for inspection, _ in rows])
         self.count += len(added)
         for one in added:

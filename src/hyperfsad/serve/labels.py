@@ -15,8 +15,9 @@ from .products import Change, Products, add_part
 from .refusals import ConflictError, ForbiddenError, MissingError
 from .schemas import InspectionOut
 from .settings import ADMIN
+from .store.audit import Actor, audit
 from .store.models import Image, Inspection, LabelRow, now
-from .store.store import Actor, Store, audit, inspection_of, product_of
+from .store.store import Store, inspection_of, product_of
 
 FINE, BAD = "fine", "bad"
 
@@ -68,7 +69,8 @@ class Labels:
             label = _require_unlabelled(session, inspection_id, change is not None)
             if label is None:
                 label = LabelRow(inspection_id=found.id, product_id=found.product_id, kind=kind)
-                label.defect, label.time, label.role = defect, now(), actor.role
+                label.defect, label.time = defect, now()
+                label.role, label.user = actor.role, actor.user
                 session.add(label)
             else:
                 label.older = True

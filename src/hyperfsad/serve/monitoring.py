@@ -17,7 +17,7 @@ from ..errors import HyperfsadWarning
 from .refusals import station_text
 
 LOG = logging.getLogger("hyperfsad.serve")
-LOG_FIELDS = ("request", "method", "path", "status", "milliseconds", "role", "client")
+LOG_FIELDS = ("request", "method", "path", "status", "milliseconds", "user", "role", "client")
 _notes: ContextVar[list[str] | None] = ContextVar("_notes", default=None)
 
 

@@ -22,14 +22,19 @@ from .memory import room_for
 from .monitoring import gathered
 from .pictures import Picture, Upload
 from .refusals import ConflictError, GoneError, MissingError, public, station_text
-from .schemas import GoodPart, ProductOut, VersionOut
+from .schemas import GoodPart, ProductOut, Tracing, VersionOut
+from .store.audit import Actor, audit
 from .store.models import Image, ProductRow, Support, Version, insert, now
-from .store.store import Actor, Store, add_images, audit, new_id, parts_of, product_of
+from .store.store import Store, add_images, new_id, parts_of, product_of
 from .teaching import require_no_doubt
+from .tracing import checked_fields, checked_pattern, given_values
 
 THUMBNAIL_SOURCE = 1 << 20
 """Pixels of the picture that a thumbnail is made from."""
-OWN_FIELDS = "id", "name", "created", "changed", "revision", "adapt_automatically"
+OWN_FIELDS = (
+    *("id", "name", "created", "changed", "revision", "adapt_automatically"),
+    *("fields", "name_pattern"),
+)
 """Of a product, beside what its detector says."""
 MOST_VERSIONS = 20
 """Of a product, with a detector file each."""
@@ -220,27 +225,45 @@ class Products:
         """Renames it, and says whether it adapts by itself; None leaves what is there."""
         with _claiming(name or ""), self.store.database.writing() as session:
             product = product_of(session, product_id, change=True)
+            product.changed, before = now(), product.name
             if name is not None:
-                audit(session, actor, "product renamed", product_id, f"{product.name} → {name}")
                 product.name = product.claimed = name
+                session.flush()
+                audit(session, actor, "product renamed", product_id, f"{before} → {name}")
             if adapt_automatically is not None:
+                product.adapt_automatically = adapt_automatically
                 on = "on" if adapt_automatically else "off"
                 audit(session, actor, f"adapting by itself {on}", product_id, product.name)
-                product.adapt_automatically = adapt_automatically
-            product.changed = now()
             session.flush()
             return shown_product(product)
+
+    def trace(self, actor: Actor, product_id: str, wanted: Tracing) -> ProductOut:
+        """Gives it fields of one's own; what past inspections have stays."""
+        fields = checked_fields(wanted.fields)
+        pattern = checked_pattern(wanted.name_pattern, [one["name"] for one in fields])
+        with self.store.database.writing() as session:
+            product = product_of(session, product_id, change=True)
+            product.fields, product.name_pattern = fields, pattern
+            product.changed = now()
+            told = ", ".join(one["name"] for one in fields)
+            audit(session, actor, "fields changed", product_id, f"{told} {pattern}".strip())
+            return shown_product(product)
+
+    def given_values(self, product_id: str, text: str) -> dict[str, str]:
+        """The values of its fields that a client sends."""
+        with self.store.database.reading() as session:
+            return given_values(product_of(session, product_id), text)
 
     def delete(self, actor: Actor, product_id: str) -> None:
         """Deletes a product; its inspections stay in the history."""
         with self.store.database.writing() as session:
             product = product_of(session, product_id, change=True)
-            audit(session, actor, "product deleted", product_id, product.name)
             for table in (Support, Version):
                 session.execute(delete(table).where(table.product_id == product_id))
             self.store.files.spare(product.detector or "")
             product.claimed = product.detector = None
             product.changed = now()
+            audit(session, actor, "product deleted", product_id, product.name)
 
     def good_parts(self, product_id: str) -> list[GoodPart]:
         """In the order in which they were learnt; those of an uploaded file have no picture."""
@@ -354,6 +377,7 @@ def _add_version(
             revision=product.revision,
             time=product.changed,
             role=actor.role,
+            user=actor.user,
             action=action,
             detail=detail[:200],
             detector=product.detector,

@@ -3,6 +3,14 @@
 from typing import Any, Literal, TypedDict
 
 
+class TraceFieldRecord(TypedDict):
+    """A field of one's own."""
+
+    name: str
+    each_part: bool
+    """Whether each part has a value of its own, as a serial number."""
+
+
 class ProductRecord(TypedDict):
     """A product, and what its detector has learnt."""
 
@@ -14,6 +22,9 @@ class ProductRecord(TypedDict):
     """Grows with every change of the detector."""
     adapt_automatically: bool
     """Whether it learns by itself from the parts of the line."""
+    fields: list[TraceFieldRecord]
+    """Of one's own, such as serial and lot."""
+    name_pattern: str
     good_parts: int
     threshold: float | None
     map_threshold: float | None
@@ -40,6 +51,8 @@ class VersionRecord(TypedDict):
     revision: int
     time: str
     role: str
+    user: str
+    """The name; empty where a token was used, or nothing."""
     action: Literal[
         "created",
         "uploaded",
@@ -107,6 +120,10 @@ class InspectionRowRecord(TypedDict):
     revision: int
     image: str
     """sha256 of the uploaded file."""
+    fields: dict[str, str]
+    """The product's own fields, such as serial and lot."""
+    first: bool
+    """False where the same part was inspected before."""
 
 
 class AdaptingRecord(TypedDict):
@@ -167,6 +184,10 @@ class InspectionRecord(TypedDict):
     revision: int
     image: str
     """sha256 of the uploaded file."""
+    fields: dict[str, str]
+    """The product's own fields, such as serial and lot."""
+    first: bool
+    """False where the same part was inspected before."""
     anomalous: bool | None
     branches: dict[str, float]
     """The scores of the branches."""
@@ -281,12 +302,17 @@ class AuditRowRecord(TypedDict):
 
     id: int
     time: str
+    user: str
+    """The name; empty where a token was used or nothing."""
     role: str
     client: str
     request: str
     action: str
     subject: str
     detail: str
+    before: str
+    """The hash of the row before: the log is a chain."""
+    hash: str
 
 
 class AuditPageRecord(TypedDict):
@@ -294,6 +320,104 @@ class AuditPageRecord(TypedDict):
 
     entries: list[AuditRowRecord]
     next: int | None
+
+
+class UserRecord(TypedDict):
+    """Somebody who signs in with a PIN."""
+
+    id: str
+    name: str
+    role: Literal["inspect", "admin"]
+    created: str
+    locked: bool
+    """Whether too many wrong PINs came in a row."""
+
+
+class UserListRecord(TypedDict):
+    """The users, by name."""
+
+    users: list[UserRecord]
+
+
+class ShiftPlanRecord(TypedDict):
+    """When shifts begin."""
+
+    starts: list[str]
+    """As 06:00; each lasts until the next."""
+    zone: str | None
+    """Such as Europe/Berlin; null: the station's own."""
+
+
+class DefectCountRecord(TypedDict):
+    """How often a defect came."""
+
+    name: str
+    """Empty for those without a name."""
+    count: int
+    share: float
+
+
+class HourCountRecord(TypedDict):
+    """An hour of a shift with inspections."""
+
+    time: str
+    count: int
+    anomalous: int
+
+
+class StopRecord(TypedDict):
+    """A time without an inspection."""
+
+    start: str
+    end: str
+    seconds: float
+
+
+class ShiftCountRecord(TypedDict):
+    """The counts of a shift."""
+
+    start: str
+    end: str
+    count: int
+    """Inspections."""
+    good: int
+    anomalous: int
+    unjudged: int
+    parts: int
+    """Parts that came for the first time and were judged."""
+    first_pass: int
+    """Those that were good."""
+    first_pass_yield: float | None
+
+
+class ShiftReportRecord(TypedDict):
+    """What happened in a shift."""
+
+    start: str
+    end: str
+    count: int
+    """Inspections."""
+    good: int
+    anomalous: int
+    unjudged: int
+    parts: int
+    """Parts that came for the first time and were judged."""
+    first_pass: int
+    """Those that were good."""
+    first_pass_yield: float | None
+    product: str | None
+    """Null: all of them."""
+    zone: str | None
+    called_bad: int
+    """By a person."""
+    called_fine: int
+    defects: list[DefectCountRecord]
+    """The most frequent first."""
+    hours: list[HourCountRecord]
+    longest_stop: StopRecord | None
+    """Null without any inspection."""
+    shifts: list[ShiftCountRecord]
+    """Up to eight before it, and itself."""
 
 
 class ReadinessRecord(TypedDict):

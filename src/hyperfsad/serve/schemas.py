@@ -30,6 +30,15 @@ class Problem(BaseModel):
     facts: dict[str, Any] = Field(description="What the sentence is made of.")
 
 
+class TraceField(BaseModel):
+    """A field of one's own."""
+
+    name: str = Field(min_length=1, max_length=30)
+    each_part: bool = Field(
+        False, description="Whether each part has a value of its own, as a serial number."
+    )
+
+
 class ProductOut(BaseModel):
     """A product, and what its detector has learnt."""
 
@@ -41,6 +50,8 @@ class ProductOut(BaseModel):
     adapt_automatically: bool = Field(
         description="Whether it learns by itself from the parts of the line."
     )
+    fields: list[TraceField] = Field(description="Of one's own, such as serial and lot.")
+    name_pattern: str
     good_parts: int
     threshold: float | None
     map_threshold: float | None
@@ -72,6 +83,7 @@ class VersionOut(BaseModel):
     revision: int
     time: Time
     role: str
+    user: str = Field(description="The name; empty where a token was used, or nothing.")
     action: Literal[
         "created",
         "uploaded",
@@ -109,6 +121,15 @@ class GoodPartLevels(BaseModel):
     levels: list[float] = Field(description="Rising; empty where nothing is known.")
 
 
+class Tracing(BaseModel):
+    """The fields of a product, and how to read them from names of files."""
+
+    fields: list[TraceField]
+    name_pattern: str = Field(
+        "", max_length=200, description="Such as {serial}_{lot}_*, without the ending."
+    )
+
+
 class InspectionRow(BaseModel):
     """An inspection in lists."""
 
@@ -126,6 +147,8 @@ class InspectionRow(BaseModel):
     product_id: str
     revision: int
     image: str = Field(description="sha256 of the uploaded file.")
+    fields: dict[str, str] = Field(description="The product's own fields, such as serial and lot.")
+    first: bool = Field(description="False where the same part was inspected before.")
 
 
 class ProductChange(BaseModel):
@@ -254,6 +277,66 @@ class CoverageOut(BaseModel):
     )
 
 
+class ShiftPlan(BaseModel):
+    """When shifts begin."""
+
+    starts: list[str] = Field(description="As 06:00; each lasts until the next.")
+    zone: str | None = Field(
+        None, max_length=60, description="Such as Europe/Berlin; null: the station's own."
+    )
+
+
+class ShiftCount(BaseModel):
+    """The counts of a shift."""
+
+    start: Time
+    end: Time
+    count: int = Field(description="Inspections.")
+    good: int
+    anomalous: int
+    unjudged: int
+    parts: int = Field(description="Parts that came for the first time and were judged.")
+    first_pass: int = Field(description="Those that were good.")
+    first_pass_yield: float | None
+
+
+class DefectCount(BaseModel):
+    """How often a defect came."""
+
+    name: str = Field(description="Empty for those without a name.")
+    count: int
+    share: float
+
+
+class HourCount(BaseModel):
+    """An hour of a shift with inspections."""
+
+    time: Time
+    count: int
+    anomalous: int
+
+
+class Stop(BaseModel):
+    """A time without an inspection."""
+
+    start: Time
+    end: Time
+    seconds: float
+
+
+class ShiftReport(ShiftCount):
+    """What happened in a shift."""
+
+    product: str | None = Field(description="Null: all of them.")
+    zone: str | None
+    called_bad: int = Field(description="By a person.")
+    called_fine: int
+    defects: list[DefectCount] = Field(description="The most frequent first.")
+    hours: list[HourCount]
+    longest_stop: Stop | None = Field(description="Null without any inspection.")
+    shifts: list[ShiftCount] = Field(description="Up to eight before it, and itself.")
+
+
 class WatchedFolderOut(BaseModel):
     """A folder that the station watches."""
 
@@ -277,7 +360,51 @@ class SessionOut(BaseModel):
     """Who asks."""
 
     role: Literal["", "inspect", "admin"]
-    open: bool = Field(description="Whether the station works without tokens.")
+    user: str = Field(description="The name; empty where a token was used, or nothing.")
+    open: bool = Field(description="Whether the station works without tokens and users.")
+    users: bool = Field(description="Whether there are users, who sign in with name and PIN.")
+
+
+class SigningIn(BaseModel):
+    """A token, or a name and a PIN."""
+
+    token: str | None = Field(None, min_length=1, max_length=500)
+    name: str | None = Field(None, min_length=1, max_length=100)
+    pin: str | None = Field(None, min_length=1, max_length=100)
+
+
+Role = Literal["inspect", "admin"]
+
+
+class UserOut(BaseModel):
+    """Somebody who signs in with a PIN."""
+
+    id: str
+    name: str
+    role: Role
+    created: Time
+    locked: bool = Field(description="Whether too many wrong PINs came in a row.")
+
+
+class UserList(BaseModel):
+    """The users, by name."""
+
+    users: list[UserOut]
+
+
+class NewUser(BaseModel):
+    """A user to be added."""
+
+    name: str = Field(min_length=1, max_length=60)
+    role: Role
+    pin: str = Field(min_length=1, max_length=64, description="4 signs or more, of an admin 6.")
+
+
+class UserChange(BaseModel):
+    """What to change of a user; what is left out stays."""
+
+    role: Role | None = None
+    pin: str | None = Field(None, min_length=1, max_length=64)
 
 
 class Readiness(BaseModel):
@@ -296,12 +423,15 @@ class AuditRow(FromRow):
 
     id: int
     time: Time
+    user: str = Field(description="The name; empty where a token was used or nothing.")
     role: str
     client: str
     request: str
     action: str
     subject: str
     detail: str
+    before: str = Field(description="The hash of the row before: the log is a chain.")
+    hash: str
 
 
 class AuditPage(BaseModel):

@@ -12,8 +12,10 @@ from .labels import Labels
 from .monitoring import LOG, Metrics
 from .products import Products
 from .settings import StationSettings
+from .store.audit import Actor, audit
 from .store.retention import DAY
-from .store.store import Actor, Store, audit
+from .store.store import Store
+from .users import Users
 
 TIDY_EVERY = 600.0
 """Seconds between two removals of what need not be kept."""
@@ -33,6 +35,7 @@ class Station:
             insist=settings.new_store,
             trust_clock=settings.trust_clock,
         )
+        self.users = Users(self.store.database)
         self.engine = StationEngine(detector, max_queue=settings.max_queue)
         files = self.store.files
         self.metrics = Metrics(
@@ -51,6 +54,7 @@ class Station:
     def open(self, *, wait: bool = False, notify: Notify = log) -> "Station":
         """Opens the store and starts to load the encoder."""
         self.store.open(wait=wait, notify=notify)
+        self.users.look()
         self.engine.start()
         self._tidier.start()
         for folder in self.folders:

@@ -66,6 +66,19 @@ SERVE_SENTENCES: Sentences = {
     "authorization-kind": "The header must have the form `Authorization: Bearer TOKEN`.",
     "token-unknown": "The token is not known here.",
     "tokens-wrong": "Too many wrong tokens; try again in {retry_after} s.",
+    "sign-in-incomplete": "Send either a token, or a name and a PIN.",
+    "pin-unknown": "The name and the PIN do not fit together.",
+    "user-locked": "Too many wrong PINs for this name; try again in {retry_after} s, or have an"
+    " engineer set a new PIN.",
+    "user-unknown": "There is no such user.",
+    "user-name-taken": "There is already a user {name}.",
+    "user-name-invalid": "A user's name must have 1 to {longest} printable characters.",
+    "pin-invalid": "A PIN of this role must have {shortest} to {longest} printable characters.",
+    "pin-simple": "A PIN needs at least two different characters.",
+    "pins-differ": "The two PINs differ; try again.",
+    "pin-needed": "An engineer's PIN is longer; set a new one together with the role.",
+    "engineer-last": "One of the users has to be an engineer (role admin): add one first, or remove"
+    " all others.",
     "admin-required": "Your role may inspect and view; this needs the role admin.",
     "teaching-needs-admin": "Teaching a product needs the role admin; set `learn` to false.",
     "forgetting-needs-admin": "The product has learnt this image; only the role admin can undo it.",
@@ -115,6 +128,19 @@ SERVE_SENTENCES: Sentences = {
     "product-changed": "Somebody else changed {product} in the meantime; try again.",
     "product-name-taken": "There is already a product {product}; choose another name.",
     "product-name-invalid": "A product's name must have 1 to 100 printable characters.",
+    "trace-field-name": "{name!r} cannot be a field's name: 1 to 30 printable characters without"
+    " {{, }} and *.",
+    "trace-field-taken": "The history has {name} already; choose another name for the field.",
+    "trace-fields-many": "A product has at most {most} fields, each with a name of its own.",
+    "trace-pattern-damaged": "The pattern {pattern!r} has a brace too much; write it such as"
+    " {{serial}}_{{lot}}_*.",
+    "trace-pattern-field": "The pattern names {name!r}, which is no field of the product, or stands"
+    " there twice.",
+    "trace-pattern-joined": "In the pattern {pattern!r} two places follow each other without text"
+    " between them, so nobody knows where one ends.",
+    "trace-values-damaged": "`fields` must be a JSON object of texts.",
+    "trace-field-unknown": "{product} has no field {name}.",
+    "trace-value-long": "The value of {name} has more than {longest} characters.",
     "key-with-several": "An Idempotency-Key is for one image; send them one by one.",
     "key-known": "Another image was inspected with this Idempotency-Key; use a new one.",
     "images-known": "The product has already learnt all of these pictures.",
@@ -132,6 +158,9 @@ SERVE_SENTENCES: Sentences = {
     "fine-with-defect": "A part that is fine cannot have a defect.",
     "labels-contradict": "{image} is labelled fine and bad; undo one of the two.",
     "labels-missing": "No inspection of {product} has a label yet; label some.",
+    "shift-starts": "Give 1 to {most} times at which shifts begin, such as 06:00.",
+    "shift-zone": "{given!r} is no time zone that this machine knows; write it such as"
+    " Europe/Berlin.",
     "trend-reversed": "`since` must come before `until`; swap them.",
     "trend-too-long": _trend_too_long,
     "detector-replaced": "The detector file was replaced just now; try again.",
@@ -165,6 +194,8 @@ SERVE_SENTENCES: Sentences = {
     "watch-repeated": "{option[watch]} names a product and a folder twice; leave one out.",
     "keep-invalid": "{option[keep]} must have the form 90d, 20GB or 90d,20GB, not {given!r}.",
     "store-missing": "{folder} holds no station's database; name the folder of {option[store]}.",
+    "audit-broken": "The audit log was changed by hand: row {row} is missing, or does not"
+    " follow from the row before it.",
     "store-damaged": "{file} is missing, so the store is damaged.",
     "store-too-new": "The store was written by a newer hyperfsad ({reason}); upgrade.",
     "store-database-new": "{folder} holds a store, and its database is missing or empty; put the"

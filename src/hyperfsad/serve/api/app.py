@@ -20,7 +20,7 @@ from ..monitoring import LOG
 from ..refusals import BusyError, FullError, RefusedError, is_full, problem
 from ..schemas import Problem
 from ..station import Station
-from . import inspections, products, system
+from . import inspections, products, shifts, system, users
 from .guard import Guard
 from .middleware import Gatekeeper, refusal
 from .readers import Readers
@@ -42,8 +42,9 @@ def make_app(station: Station, tokens: Mapping[str, str]) -> ASGIApp:
         redirect_slashes=False,  # the address would be made of the Host header that came
         responses={status: {"model": Problem} for status in REFUSALS},
     )
-    app.state.station, app.state.guard, app.state.readers = station, Guard(tokens), Readers()
-    for endpoints in (products, inspections, system):
+    app.state.station, app.state.readers = station, Readers()
+    app.state.guard = Guard(tokens, station.users)
+    for endpoints in (products, inspections, shifts, users, system):
         app.include_router(endpoints.router, prefix=API_PREFIX)
     app.include_router(system.metrics_router)
     app.include_router(page.router)
@@ -57,7 +58,7 @@ def make_app(station: Station, tokens: Mapping[str, str]) -> ASGIApp:
         Exception: _failed,
     }.items():
         app.add_exception_handler(kind, answer)
-    return Gatekeeper(app, app.state.guard, station.metrics, station.settings)
+    return Gatekeeper(app, app.state.guard, station)
 
 
 async def _refused(_: Request, error: Any) -> Response:

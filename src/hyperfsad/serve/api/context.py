@@ -12,7 +12,7 @@ from ..engine import Detectors
 from ..refusals import ForbiddenError, NotSignedInError
 from ..settings import ADMIN
 from ..station import Station
-from ..store.store import Actor
+from ..store.audit import Actor
 
 Found = TypeVar("Found")
 Arguments = ParamSpec("Arguments")

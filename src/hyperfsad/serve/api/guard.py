@@ -1,4 +1,4 @@
-"""Who may ask: tokens, sessions of browsers, and a limit on guesses."""
+"""Who may ask: tokens, named users, sessions of browsers, and a limit on guesses."""
 
 import hashlib
 import hmac
@@ -12,6 +12,8 @@ from urllib.parse import SplitResult, urlsplit
 
 from ..refusals import ForbiddenError, NotSignedInError, TooOftenError
 from ..settings import ADMIN, INSPECT, is_loopback
+from ..store.audit import Actor
+from ..users import User, Users
 
 SESSION_COOKIE = "hyperfsad"
 HEADER = "x-requested-with"
@@ -34,47 +36,63 @@ class Session(NamedTuple):
     role: str
     client: str
     end: float
+    user: User | None = None
+    """As it was then; None where it signed in with a token."""
+
+
+class Who(NamedTuple):
+    """Who asks: the role, empty for a stranger, and the name where there is one."""
+
+    role: str
+    user: str = ""
 
 
 class Guard:
-    """Knows roles; without tokens everybody who reaches the station is admin."""
+    """Knows roles; without tokens and users everybody who reaches the station is admin."""
 
-    def __init__(self, tokens: Mapping[str, str]) -> None:
-        self._tokens = dict(tokens)
+    def __init__(self, tokens: Mapping[str, str], users: Users | None = None) -> None:
+        self._tokens, self._users = dict(tokens), users
         self._lock = threading.Lock()
         self._sessions: OrderedDict[str, Session] = OrderedDict()  # the longest unused first
         self._failures: OrderedDict[str, list[float]] = OrderedDict()
 
     @property
     def is_open(self) -> bool:
-        return not self._tokens
+        return not self._tokens and not self.has_users
 
-    def role(self, method: str, headers: Mapping[str, str], cookie: str | None, client: str) -> str:
-        """The role of the client, or the lower one that it asks for; empty for a stranger."""
-        found = self._role(method, headers, cookie, client)
-        return INSPECT if found and headers.get(ROLE_HEADER) == INSPECT else found
+    @property
+    def has_users(self) -> bool:
+        return self._users is not None and bool(self._users.known)
 
-    def _role(
-        self, method: str, headers: Mapping[str, str], cookie: str | None, client: str
-    ) -> str:
+    def who(self, method: str, headers: Mapping[str, str], cookie: str | None, client: str) -> Who:
+        """The client, with its own role or the lower one that it asks for."""
+        found = self._who(method, headers, cookie, client)
+        lower = found.role and headers.get(ROLE_HEADER) == INSPECT
+        return Who(INSPECT, found.user) if lower else found
+
+    def _who(self, method: str, headers: Mapping[str, str], cookie: str | None, client: str) -> Who:
         self._check_host(headers)
         bearer = headers.get("authorization")
         if bearer is not None and not self.is_open:
             kind, _, token = bearer.partition(" ")
             if kind.lower() != "bearer":
                 raise NotSignedInError("authorization-kind")
-            return self.known(token.strip(), client)
+            return Who(self.known(token.strip(), client))
         if method not in SAFE_METHODS:
             self._check_origin(headers, cookie is not None)
         if self.is_open:
-            return ADMIN
+            return Who(ADMIN)
         key = _digest(cookie or "")
         with self._lock:
             found = self._sessions.get(key)
             if found is None or found.end <= time.monotonic():
-                return ""
+                return Who("")
+            user = found.user
+            if user is not None and (self._users is None or self._users.known.get(user.id) != user):
+                del self._sessions[key]  # removed since, or changed
+                return Who("")
             self._sessions.move_to_end(key)
-            return found.role
+            return Who(found.role, "" if user is None else user.name)
 
     def known(self, token: str, client: str) -> str:
         """The role of a token; wrong ones are counted."""
@@ -85,21 +103,36 @@ class Guard:
                 if hmac.compare_digest(token.encode(), right.encode()):
                     found = role
             if not found:
-                self._failures.setdefault(client, []).append(time.monotonic())
-                self._failures.move_to_end(client)
-                while len(self._failures) > MOST_CLIENTS:
-                    self._failures.popitem(last=False)
+                self._count_guess(client)
                 raise NotSignedInError("token-unknown")
         return found
 
-    def begin(self, role: str, client: str) -> str:
+    def named(self, name: str, pin: str, client: Actor) -> User:
+        """The user of a name and a PIN; wrong ones are counted, before they are compared."""
+        with self._lock:
+            self._check_guesses(client.client)
+            self._count_guess(client.client)
+        if self._users is None:
+            raise NotSignedInError("pin-unknown")
+        found = self._users.sign_in(client, name, pin)
+        with self._lock:
+            self._failures.get(client.client, [0.0]).pop()
+        return found
+
+    def _count_guess(self, client: str) -> None:
+        self._failures.setdefault(client, []).append(time.monotonic())
+        self._failures.move_to_end(client)
+        while len(self._failures) > MOST_CLIENTS:
+            self._failures.popitem(last=False)
+
+    def begin(self, role: str, client: str, user: User | None = None) -> str:
         """A new session; what the cookie holds. Who signs in too often loses sessions of their own,
         those that were not used for longest."""
         cookie, now = secrets.token_urlsafe(32), time.monotonic()
         with self._lock:
             for key in [key for key, one in self._sessions.items() if one.end <= now]:
                 del self._sessions[key]
-            self._sessions[_digest(cookie)] = Session(role, client, now + SESSION_SECONDS)
+            self._sessions[_digest(cookie)] = Session(role, client, now + SESSION_SECONDS, user)
             counts = Counter(one[:2] for one in self._sessions.values())
             ((owner, most),) = counts.most_common(1)
             if most > MOST_OF_ONE or counts.total() > MOST_SESSIONS:
@@ -122,7 +155,7 @@ class Guard:
     def _check_host(self, headers: Mapping[str, str]) -> None:
         """Without tokens, a page of another site must not reach us under a name of its own."""
         host = _split(f"//{headers.get('host', '')}").hostname or ""
-        if self.is_open and not is_loopback(host.lower()):
+        if not self._tokens and not is_loopback(host.lower()):
             raise ForbiddenError("host-foreign")
 
     def _check_origin(self, headers: Mapping[str, str], signed_in: bool) -> None:

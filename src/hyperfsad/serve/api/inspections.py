@@ -27,7 +27,7 @@ from ..schemas import (
 )
 from ..settings import ADMIN
 from ..station import Station
-from ..store.history import Filter, as_csv, following, newest, page, place
+from ..store.history import Filter, as_csv, as_json_lines, following, newest, page, place
 from .context import (
     JPEG,
     SIGNED_IN,
@@ -56,7 +56,10 @@ LIVE_CHECK = 0.1
 """Seconds between two looks whether there is a new verdict."""
 
 
-@router.post("/products/{product_id}/inspections", status_code=201, openapi_extra=form_of("images"))
+INSPECTED = form_of("images", fields={"type": "string", "description": "JSON, such as {}."})
+
+
+@router.post("/products/{product_id}/inspections", status_code=201, openapi_extra=INSPECTED)
 async def inspect(
     product_id: Id,
     request: Request,
@@ -67,16 +70,19 @@ async def inspect(
 ) -> InspectedOut:
     """Inspects one image or several. Those that are not a usable picture are named in `rejected`;
     if none is usable, the answer is 422. An image that is sent again with the same key is in the
-    history once."""
+    history once. `fields` is a JSON object with values of the product's own fields, for all images;
+    what is not given is read from their names."""
     station.engine.check_room()
     _, detector, revision = await run_in_threadpool(station.products.detector, product_id)
     limits = station.settings.limits
     most = min(limits.images, station.engine.max_queue)
-    async with received(request, station, max_files=most) as form:
+    async with received(request, station, texts=("fields",), max_files=most) as form:
         if not form.uploads:
             raise UsageError("upload-missing", field="images")
         if idempotency_key is not None and len(form.uploads) > 1:
             raise UsageError("key-with-several")
+        sent = form.texts.get("fields", "")
+        fields = await run_in_threadpool(station.products.given_values, product_id, sent)
         errors: list[tuple[str, HyperfsadError]] = []
         pictures: list[Picture] = []
         with station.engine.reserved(len(form.uploads)) as enter:
@@ -101,7 +107,7 @@ async def inspect(
         if not judged:
             raise ImageError(errors[0][1].code, **errors[0][1].facts)
         add = station.inspections.add
-        added = await run_in_threadpool(add, product_id, revision, judged, idempotency_key)
+        added = await run_in_threadpool(add, product_id, revision, judged, idempotency_key, fields)
         if not added:
             known = await run_in_threadpool(station.inspections.get, idempotency_key or "")
             if (known.product_id, known.image) != (product_id, judged[0][0].upload.sha256):
@@ -124,10 +130,14 @@ def wanted(
     until: Until = None,
     min_level: Annotated[float | None, Query(allow_inf_nan=False)] = None,
     max_level: Annotated[float | None, Query(allow_inf_nan=False)] = None,
+    value: Annotated[
+        str | None, Query(max_length=100, description="With which a field's value begins.")
+    ] = None,
+    field: Annotated[str | None, Query(max_length=30, description="Which field it is.")] = None,
 ) -> Filter:
     """Which inspections; times without a zone are UTC."""
     times = microseconds(since), microseconds(until)
-    return Filter(product, verdict, label, *times, min_level, max_level)
+    return Filter(product, verdict, label, *times, min_level, max_level, value, field)
 
 
 Wanted = Annotated[Filter, Depends(wanted)]
@@ -163,6 +173,14 @@ def export(station: Here, wanted: Wanted) -> Response:
     rows = as_csv(station.store.database, wanted)
     headers = {"content-disposition": 'attachment; filename="inspections.csv"'}
     return StreamingResponse(rows, media_type="text/csv; charset=utf-8", headers=headers)
+
+
+@router.get("/exports/inspections.jsonl", **content("application/x-ndjson", "The rows."))
+def export_json(station: Here, wanted: Wanted) -> Response:
+    """The history as JSON, one inspection a row, as the history shows it."""
+    rows = as_json_lines(station.store.database, wanted)
+    headers = {"content-disposition": 'attachment; filename="inspections.jsonl"'}
+    return StreamingResponse(rows, media_type="application/x-ndjson", headers=headers)
 
 
 @router.get("/live", tags=["live"], **content("text/event-stream", "Events without end."))

@@ -6,16 +6,17 @@ import uuid
 from typing import NamedTuple
 
 import anyio
+from fastapi.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..monitoring import LOG, Metrics
+from ..monitoring import LOG
 from ..pictures import UploadLimits
 from ..refusals import NotSignedInError, RefusedError, TooLargeError, TooSlowError, problem
-from ..settings import StationSettings
-from ..store.store import Actor
+from ..station import Station
+from ..store.audit import Actor
 from .guard import SESSION_COOKIE, Guard
 from .uploads import MAX_FIELDS, MAX_PART_HEADER
 
@@ -27,6 +28,8 @@ POLICY = (
 UPLOAD_TIMEOUT = 60.0
 MIN_BODY_RATE = 10_000
 """Bytes a second that a body has to bring on average, after the seconds of its limit."""
+HEALTH = "/api/v1/health"
+"""Waits for nothing."""
 HTTP_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 PUBLIC_PATHS = frozenset(
     f"/api/v1/{name}" for name in ("login", "logout", "session", "health", "ready")
@@ -70,11 +73,11 @@ def body_limits(limits: UploadLimits) -> dict[re.Pattern[str], BodyLimit]:
 class Gatekeeper:
     """The outermost layer; knows nothing of what is asked."""
 
-    def __init__(
-        self, app: ASGIApp, guard: Guard, metrics: Metrics, settings: StationSettings
-    ) -> None:
-        self._app, self._guard, self._metrics = app, guard, metrics
-        self._secure, self._limits = settings.secure, body_limits(settings.limits)
+    def __init__(self, app: ASGIApp, guard: Guard, station: Station) -> None:
+        self._app, self._guard = app, guard
+        self._users, self._metrics = station.users, station.metrics
+        self._secure = station.settings.secure
+        self._limits = body_limits(station.settings.limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -101,11 +104,13 @@ class Gatekeeper:
             await send(message)
 
         try:
-            role = self._guard.role(scope["method"], headers, state["cookie"], client)
-            state["actor"] = Actor(role, client, request)
+            path = scope["path"]
+            if self._users.is_old and path.startswith("/api/") and path != HEALTH:
+                await run_in_threadpool(self._users.look_again)
+            role, user = self._guard.who(scope["method"], headers, state["cookie"], client)
+            state["actor"] = Actor(role, client, request, user)
             # even if a later endpoint forgets to ask for a role, strangers reach public paths only,
             # and nothing of what they send is read
-            path = scope["path"]
             inside = path.startswith("/api/") or path == "/metrics"
             if inside and not role and path not in PUBLIC_PATHS:
                 raise NotSignedInError("not-signed-in")

@@ -20,6 +20,7 @@ from ..schemas import (
     ProductChange,
     ProductOut,
     ProposalOut,
+    Tracing,
     TrendOut,
     VersionList,
 )
@@ -90,6 +91,13 @@ def change_product(
     found = station.products.change(actor, product_id, name, wanted.adapt_automatically)
     station.adapting.consider(product_id)
     return found
+
+
+@router.put("/{product_id}/fields")
+def set_fields(product_id: Id, wanted: Tracing, station: Here, actor: Admin) -> ProductOut:
+    """Gives a product fields of one's own, such as serial and lot, and a pattern by which they are
+    read from names of files, such as `{serial}_{lot}_*`."""
+    return station.products.trace(actor, product_id, wanted)
 
 
 @router.get("/{product_id}/proposal")

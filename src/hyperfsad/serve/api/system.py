@@ -3,26 +3,27 @@
 from dataclasses import replace
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from sqlalchemy import select, text
 from sqlalchemy.exc import SQLAlchemyError
 
+from ...errors import UsageError
 from ...messages import Notice
 from ...version import __version__
 from ..monitoring import LOG
 from ..refusals import RefusedError, is_full, station_text
-from ..schemas import AuditPage, AuditRow, Readiness, SessionOut
+from ..schemas import AuditPage, AuditRow, Readiness, SessionOut, SigningIn
 from ..settings import ADMIN
-from ..store import store as storing
+from ..store import audit as auditing
+from ..store.audit import Actor
 from ..store.models import AuditEntry
 from .context import SIGNED_IN, Admin, Here, content
 from .guard import SESSION_COOKIE, SESSION_SECONDS, Guard
 
 router = APIRouter(tags=["system"])
-Token = Annotated[str, Body(embed=True, min_length=1, max_length=500)]
 metrics_router = APIRouter(tags=["system"], dependencies=SIGNED_IN)
 
 
@@ -68,36 +69,50 @@ def ready(request: Request, station: Here) -> JSONResponse:
 
 @router.get("/session")
 def session(request: Request) -> SessionOut:
-    """The role of the client; empty for a stranger."""
-    return SessionOut(role=request.state.actor.role, open=request.app.state.guard.is_open)
+    """The role of the client, and its name where it signed in with one; empty for a stranger."""
+    actor, guard = request.state.actor, request.app.state.guard
+    return _session(guard, actor.role, actor.user)
+
+
+def _session(guard: Guard, role: Any, user: str = "") -> SessionOut:
+    return SessionOut(role=role, user=user, open=guard.is_open, users=guard.has_users)
 
 
 @router.post("/login")
-def log_in(token: Token, request: Request, station: Here, response: Response) -> SessionOut:
-    """Signs a browser in with a token; the answer sets a cookie."""
-    client: Any = request.state.actor
+def log_in(sent: SigningIn, request: Request, station: Here, response: Response) -> SessionOut:
+    """Signs a browser in with a token, or with a name and a PIN; the answer sets a cookie."""
+    client: Actor = request.state.actor
     guard: Guard = request.app.state.guard
     if guard.is_open:
-        return SessionOut(role="admin", open=True)
-    role: Any = guard.known(token, client.client)
+        return _session(guard, ADMIN)
+    if (sent.token is None) == (sent.name is None) or (sent.name is None) != (sent.pin is None):
+        raise UsageError("sign-in-incomplete")
+    user = None
+    if sent.token is not None:
+        role = guard.known(sent.token, client.client)
+    else:
+        user = guard.named(sent.name or "", sent.pin or "", client)
+        role = user.role
     # a client that lies about TLS only keeps its own cookie off plain HTTP
     proxied = request.headers.get("x-forwarded-proto", "").strip().lower() == "https"
     response.set_cookie(
         SESSION_COOKIE,
-        guard.begin(role, client.client),
+        guard.begin(role, client.client, user),
         max_age=int(SESSION_SECONDS),
         httponly=True,
         samesite="strict",
         secure=station.settings.secure or proxied,
     )
+    if user is not None:
+        return _session(guard, role, user.name)
     try:
         with station.store.database.writing() as writing:
-            storing.audit(writing, replace(client, role=role), "signed in", role)
+            auditing.audit(writing, replace(client, role=role), "signed in", role)
     except SQLAlchemyError as error:
         if not is_full(error):
             raise
         LOG.warning("no space to note that %s signed in", role)  # who else would make some?
-    return SessionOut(role=role, open=False)
+    return _session(guard, role)
 
 
 @router.post("/logout", status_code=204)
@@ -116,7 +131,7 @@ def audit(
     before: Annotated[int | None, Query(ge=0, le=2**62)] = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
 ) -> AuditPage:
-    """Every change with role and time, the latest first."""
+    """Every change with who made it and when, the latest first."""
     query = select(AuditEntry).order_by(AuditEntry.id.desc()).limit(limit + 1)
     if before is not None:
         query = query.where(AuditEntry.id < before)

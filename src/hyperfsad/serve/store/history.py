@@ -11,10 +11,11 @@ from ...errors import UsageError
 from ...report.records import csv_table
 from ..schemas import InspectionRow
 from .database import Database
-from .models import Identity, Inspection, ProductRow
+from .models import Identity, Inspection, ProductRow, TraceValue
 
 EXPORT_PAGE = 2000
 """Rows that an export reads at a time; between two pages, others may write."""
+LAST_SIGN = "\U0010ffff"
 _HISTORY_COLUMNS = [
     ProductRow.name.label(name) if name == "product" else getattr(Inspection, name)
     for name in InspectionRow.model_fields
@@ -33,6 +34,9 @@ class Filter:
     """Times in microseconds; `until` itself is left out."""
     min_level: float | None = None
     max_level: float | None = None
+    value: str | None = None
+    """With which a value of a field begins, in upper or lower case; of `field`, or of any."""
+    field: str | None = None
 
     def query(self) -> Any:
         """Selects the columns of `InspectionRow`, and the number."""
@@ -48,6 +52,13 @@ class Filter:
         query = select(*_HISTORY_COLUMNS, Inspection.number).join(
             ProductRow, ProductRow.id == Inspection.product_id
         )
+        if self.value:
+            begin = self.value.casefold()
+            hits = select(TraceValue.inspection_id).where(
+                TraceValue.value >= begin, TraceValue.value < begin + LAST_SIGN
+            )
+            hits = hits.where(TraceValue.name == self.field) if self.field else hits
+            query = query.where(Inspection.id.in_(hits))
         return query.where(*(hold(value) for hold, value in conditions if value is not None))
 
 
@@ -93,14 +104,29 @@ def place(cursor: str) -> int:
 
 
 def as_csv(database: Database, wanted: Filter) -> Iterator[str]:
-    """The history as a table, row by row, in bounded memory."""
+    """The history as a table, with a column for each field of one's own."""
+    with database.reading() as session:
+        query = select(TraceValue.name).distinct().order_by(TraceValue.name)
+        own = session.scalars(query).all()
+    columns = [name for name in InspectionRow.model_fields if name != "fields"]
+    rows = (
+        {name: getattr(row, name) for name in columns}
+        | {name: row.fields.get(name) for name in own}
+        for row in _all(database, wanted)
+    )
+    return csv_table((*columns, *own), rows)
 
-    def rows() -> Iterator[dict[str, Any]]:
-        cursor, more = None, True
-        while more:
-            with database.reading() as session:
-                found, cursor = page(session, wanted, cursor, EXPORT_PAGE)
-            yield from map(InspectionRow.model_dump, found)
-            more = cursor is not None
 
-    return csv_table(tuple(InspectionRow.model_fields), rows())
+def as_json_lines(database: Database, wanted: Filter) -> Iterator[str]:
+    for row in _all(database, wanted):
+        yield f"{row.model_dump_json()}\n"
+
+
+def _all(database: Database, wanted: Filter) -> Iterator[InspectionRow]:
+    """Row by row, in bounded memory."""
+    cursor, more = None, True
+    while more:
+        with database.reading() as session:
+            found, cursor = page(session, wanted, cursor, EXPORT_PAGE)
+        yield from found
+        more = cursor is not None

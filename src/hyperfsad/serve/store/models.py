@@ -7,7 +7,7 @@ Times are microseconds since 1970, UTC: integers compare and sort alike in every
 import time
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, ForeignKey, Index, Integer, MetaData, String, Text
+from sqlalchemy import JSON, BigInteger, ForeignKey, Index, MetaData, String, Text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
@@ -26,6 +26,8 @@ def now() -> int:
 
 
 ID, HASH, TITLE = String(32), String(64), String(200)
+ORDERED = String(400).with_variant(String(400, collation="C"), "postgresql")
+"""Text in the order of its signs, as SQLite has it: then an index finds what begins with a text."""
 
 
 class Base(DeclarativeBase):
@@ -47,6 +49,11 @@ class Identity(Base):
     """The number of the latest one."""
     seen: Mapped[int] = mapped_column(BigInteger)
     """When a station last looked at its clock and could believe it."""
+    shifts: Mapped[dict[str, Any]] = mapped_column(JSON)
+    """When they begin (`serve/shifts.py`)."""
+    audit_rows: Mapped[int] = mapped_column(BigInteger)
+    audit_last: Mapped[str] = mapped_column(HASH)
+    """The end of the audit log (`store/audit.py`): how many rows, and the hash of the last."""
 
 
 class ProductRow(Base):
@@ -68,6 +75,10 @@ class ProductRow(Base):
     """How many unlabelled parts there were when it last learnt from them; going back to another
     version leaves it, so that nothing is proposed again that was taken back."""
     adapt_automatically: Mapped[bool] = mapped_column(default=False)
+    fields: Mapped[list[dict[str, Any]]] = mapped_column(JSON, default=list)
+    """Of one's own, such as serial and lot (`serve/tracing.py`)."""
+    name_pattern: Mapped[str] = mapped_column(TITLE, default="")
+    """How to read them from the names of files."""
 
 
 class Image(Base):
@@ -94,6 +105,7 @@ class Version(Base):
     revision: Mapped[int] = mapped_column(primary_key=True)
     time: Mapped[int] = mapped_column(BigInteger)
     role: Mapped[str] = mapped_column(String(12))
+    user: Mapped[str] = mapped_column(TITLE)
     action: Mapped[str] = mapped_column(String(12))
     detail: Mapped[str] = mapped_column(TITLE)
     detector: Mapped[str] = mapped_column(HASH)
@@ -123,6 +135,8 @@ class Inspection(Base):
         Index(None, "product_id", "verdict", "number"),
         Index(None, "label", "number"),
         Index(None, "product_id", "revision", "number"),
+        Index(None, "product_id", "part"),
+        Index(None, "time"),
     )
     id: Mapped[str] = mapped_column(ID, primary_key=True)
     number: Mapped[int] = mapped_column(BigInteger, unique=True)
@@ -139,6 +153,22 @@ class Inspection(Base):
     p_value: Mapped[float | None]
     regions: Mapped[int]
     label: Mapped[str | None] = mapped_column(String(8))
+    fields: Mapped[dict[str, str]] = mapped_column(JSON, default=dict)
+    part: Mapped[str | None] = mapped_column(ID)
+    """Which part it is, by the fields that differ with each."""
+    first: Mapped[bool] = mapped_column(default=True)
+    """Whether this part came for the first time; also where nobody knows."""
+
+
+class TraceValue(Base):
+    """A value of a field, to be searched."""
+
+    __tablename__ = "trace_values"
+    __table_args__ = (Index(None, "value", "name"), Index(None, "name"))
+    inspection_id: Mapped[str] = mapped_column(ForeignKey("inspections.id"), primary_key=True)
+    name: Mapped[str] = mapped_column(TITLE, primary_key=True)
+    value: Mapped[str] = mapped_column(ORDERED)
+    """Without upper case."""
 
 
 class Detail(Base):
@@ -180,6 +210,7 @@ class LabelRow(Base):
     defect: Mapped[str | None] = mapped_column(TITLE)
     time: Mapped[int] = mapped_column(BigInteger)
     role: Mapped[str] = mapped_column(String(12))
+    user: Mapped[str] = mapped_column(TITLE)
     part: Mapped[str | None] = mapped_column(HASH)
     """The image as a good part, if the product learnt it because of the label, and in which version
     it did."""
@@ -188,17 +219,41 @@ class LabelRow(Base):
     """Whether it was there before that: undoing what was learnt leaves the label."""
 
 
+class UserRow(Base):
+    """Somebody who signs in with a PIN."""
+
+    __tablename__ = "users"
+    id: Mapped[str] = mapped_column(ID, primary_key=True)
+    name: Mapped[str] = mapped_column(TITLE)
+    key: Mapped[str] = mapped_column(TITLE, unique=True)
+    """The name without upper case: two that differ in it alone would be taken for one."""
+    role: Mapped[str] = mapped_column(String(12))
+    pin: Mapped[str] = mapped_column(TITLE)
+    """As `serve/pins.py` keeps it."""
+    created: Mapped[int] = mapped_column(BigInteger)
+    changed: Mapped[int] = mapped_column(BigInteger)
+    """Sessions that began before it have ended."""
+    failures: Mapped[int]
+    """Wrong PINs in a row."""
+    locked: Mapped[int] = mapped_column(BigInteger)
+    """Until when nobody can sign in as this user; 0 where somebody can."""
+
+
 class AuditEntry(Base):
     """A change: who, when, what."""
 
     __tablename__ = "audit"
-    id: Mapped[int] = mapped_column(
-        BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True
-    )
+    id: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    """Its place in the chain."""
     time: Mapped[int] = mapped_column(BigInteger)
+    user: Mapped[str] = mapped_column(TITLE)
     role: Mapped[str] = mapped_column(String(12))
     client: Mapped[str] = mapped_column(String(64))
     request: Mapped[str] = mapped_column(String(64))
     action: Mapped[str] = mapped_column(String(40))
     subject: Mapped[str] = mapped_column(String(64))
     detail: Mapped[str] = mapped_column(Text)
+    before: Mapped[str] = mapped_column(HASH)
+    """The hash of the row before."""
+    hash: Mapped[str] = mapped_column(HASH)
+    """Its own, over all of the above."""

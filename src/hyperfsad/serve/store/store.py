@@ -3,7 +3,6 @@
 import os
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from ..refusals import MissingError
 from .database import Database
 from .files import NEW_FILE_GRACE, Files
 from .models import (
-    AuditEntry,
     Detail,
     Identity,
     Image,
@@ -26,7 +24,6 @@ from .models import (
     ProductRow,
     Version,
     insert,
-    now,
 )
 from .retention import Clock, Keep, expire
 
@@ -35,15 +32,6 @@ RESERVE = 512 * 10**6
 CURRENT_DETECTORS = select(ProductRow.detector).where(ProductRow.detector.is_not(None))
 LOCKED = ForUpdateArg(key_share=True)
 """New rows that point to the locked one need not wait. SQLite has one writer anyway."""
-
-
-@dataclass(frozen=True)
-class Actor:
-    """Who asks: for the audit log."""
-
-    role: str
-    client: str = ""
-    request: str = ""
 
 
 class Store:
@@ -171,10 +159,3 @@ def number(session: Session, inspections: Sequence[Inspection]) -> None:
     first = session.execute(query).scalar_one() - len(inspections) + 1
     for place, one in enumerate(inspections, first):
         one.number = place
-
-
-def audit(session: Session, actor: Actor, action: str, subject: str, detail: str = "") -> None:
-    """An entry of the audit log, in the transaction of the change itself."""
-    who = {"role": actor.role, "client": actor.client[:64], "request": actor.request[:64]}
-    what = {"action": action, "subject": subject, "detail": detail[:2000]}
-    session.add(AuditEntry(time=now(), **who, **what))

@@ -50,7 +50,7 @@ function form(fields, files, name = "images") {
 }
 
 export const loadSession = async () => Object.assign(who, await ask("GET", "session"));
-export const logIn = (token) => ask("POST", "login", { json: { token } });
+export const logIn = (sent) => ask("POST", "login", { json: sent });
 export const logOut = () => ask("POST", "logout");
 
 // Of a station that is not ready the answer is 503, with the same fields.
@@ -83,12 +83,18 @@ export const restore = (id, revision) => ask("POST", `products/${id}/versions/${
 export const levels = (id, signal) => ask("GET", `products/${id}/levels`, { signal });
 export const coverage = (id, signal) => ask("GET", `products/${id}/coverage`, { signal });
 
+export const users = (signal) => ask("GET", "users", { signal });
+export const addUser = (json) => ask("POST", "users", { json });
+export const changeUser = (id, json) => ask("PATCH", `users/${id}`, { json });
+export const removeUser = (id) => ask("DELETE", `users/${id}`);
+export const auditLog = (before, signal) => ask("GET", `audit${before ? `?before=${before}` : ""}`, { signal });
+
 export const inspection = (id, signal) => ask("GET", `inspections/${id}`, { signal });
 export const label = (id, kind, more = {}) => ask("PUT", `inspections/${id}/label`, { json: { kind, ...more } });
 export const undoLabel = (id) => ask("DELETE", `inspections/${id}/label`);
 
-export const inspect = (id, file, key) =>
-  ask("POST", `products/${id}/inspections`, { form: form({}, [file]), headers: { "Idempotency-Key": key } });
+export const inspect = (id, file, key, fields = {}) =>
+  ask("POST", `products/${id}/inspections`, { form: form(Object.keys(fields).length ? { fields: JSON.stringify(fields) } : {}, [file]), headers: { "Idempotency-Key": key } });
 
 // A full line is no failure: the station says when to come back. `waiting` hears of it.
 export async function patient(work, { waiting = () => {} } = {}) {

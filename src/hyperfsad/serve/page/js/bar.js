@@ -1,12 +1,12 @@
 // The bar at the top: where one can go, and how the page looks and sounds.
 
 import { h, replace } from "./dom.js";
-import { logOut } from "./api.js";
 import { LANGUAGES, currentLanguage, t } from "./i18n.js";
 import { showKeys } from "./keys.js";
 import { here } from "./router.js";
-import { tell } from "./said.js";
 import { ADMIN, who, wish, wishes } from "./state.js";
+import { tell } from "./said.js";
+import { showSigning, signOut } from "./parts/signing.js";
 
 const THEMES = { auto: "theme.auto", light: "theme.light", dark: "theme.dark" };
 
@@ -34,15 +34,6 @@ export function drawBar(views, redraw) {
   const adjust = (changes) => { wish(changes); drawBar(views, redraw); };
   const links = views.filter((view) => view.nav).map((view) =>
     h("a", { href: `#${view.path}`, "data-path": view.path }, t(view.nav)));
-  const signOut = async () => {
-    try {
-      await logOut();
-      who.role = "";
-      redraw();
-    } catch (error) {
-      tell(error);
-    }
-  };
   const engineer = wishes.view === "engineer";
   replace(document.getElementById("bar"),
     h("a", { class: "brand", href: "#/" }, h("img", { src: "page/icon.svg", alt: "", width: 28, height: 28 }), h("span", {}, "Hyper-FSAD")),
@@ -57,7 +48,8 @@ export function drawBar(views, redraw) {
           wishes.theme, (theme) => adjust({ theme })),
         toggle(t("sound"), wishes.sound, () => adjust({ sound: !wishes.sound })),
         h("button", { type: "button", onclick: showKeys }, t("key.title")),
-        who.role && !who.open && h("button", { type: "button", onclick: signOut }, t("signout")))));
+        engineer && who.role === ADMIN && h("a", { class: "button", href: "#/users" }, t("users.title")))),
+    who.role && !who.open && h("button", { type: "button", class: "who", title: t(`role.${who.role}`), onclick: () => (who.users ? showSigning() : signOut().catch(tell)) }, who.user || t("signout")));
   document.documentElement.dataset.theme = wishes.theme;
   if (before !== null) {
     const menu = document.querySelector("#bar .menu");

@@ -39,8 +39,8 @@ async function start() {
   addEventListener(SIGNED_IN, redraw);
   addEventListener(SIGNED_OUT, () => {
     if (!who.role) return;
-    who.role = "";
-    redraw();
+    who.role = who.user = "";
+    loadSession().catch(tell).then(redraw); // there may be users now
   });
 }
 

@@ -1,7 +1,7 @@
 // Who is signed in, and what this browser remembers of its user's wishes.
 
 export const ADMIN = "admin";
-export const who = { role: "", open: false };
+export const who = { role: "", user: "", open: false, users: false };
 
 const KEY = "hyperfsad";
 const usual = { language: null, theme: "auto", sound: false, view: "engineer", product: null, overlay: 70, source: "drop", every: 0, camera: null };

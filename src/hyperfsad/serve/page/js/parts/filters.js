@@ -7,7 +7,7 @@ import { WORDS } from "./verdict.js";
 const TIMES = ["since", "until"];
 const LEVELS = ["min_level", "max_level"];
 const TITLES = { since: "history.since", until: "history.until", min_level: "history.least", max_level: "history.most" };
-const NAMES = ["product", "verdict", "label", ...TIMES, ...LEVELS];
+const NAMES = ["product", "verdict", "label", "value", ...TIMES, ...LEVELS];
 
 // The field of a browser has local time without a zone; the station wants to know the moment.
 const toField = (text) => {
@@ -32,6 +32,7 @@ export class Filters {
       product: select(t("history.anyproduct"), products.map((one) => [one.id, one.name])),
       verdict: select(t("history.anyverdict"), words),
       label: select(t("history.anylabel"), [["fine", t("history.fine")], ["bad", t("history.bad")]]),
+      value: h("input", { type: "search", maxlength: 100, placeholder: t("field.search"), "aria-label": t("field.search") }),
       since: h("input", { type: "datetime-local" }),
       until: h("input", { type: "datetime-local" }),
       min_level: h("input", { type: "number", step: "any", min: 0, class: "short" }),
@@ -49,7 +50,7 @@ export class Filters {
     }
     const titled = (name) => h("label", { class: "filter" }, h("span", {}, t(TITLES[name])), this.fields[name]);
     const form = h("form", { "aria-label": t("history.filters") },
-      this.fields.product, this.fields.verdict, this.fields.label,
+      this.fields.product, this.fields.verdict, this.fields.label, this.fields.value,
       [...TIMES, ...LEVELS].map(titled),
       h("button", { type: "reset", class: "quiet" }, t("history.reset")));
     form.addEventListener("submit", (event) => event.preventDefault());

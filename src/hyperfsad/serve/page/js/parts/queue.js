@@ -3,6 +3,7 @@
 
 import * as api from "../api.js";
 import { t } from "../i18n.js";
+import { takeValues } from "./fields.js";
 import { hush, say, sayAll, sentence } from "../said.js";
 
 const AT_ONCE = 2;
@@ -49,7 +50,8 @@ class Queue {
       this.counts = { good: 0, anomalous: 0, unjudged: 0, unreadable: 0, failed: 0 };
       this.refused = [];
     }
-    const all = files.map((file) => new Promise((done) => this.files.push({ file, name: shown(file.name), done, key: newKey(), tries: 0 })));
+    const fields = takeValues(this.product);
+    const all = files.map((file) => new Promise((done) => this.files.push({ file, fields, name: shown(file.name), done, key: newKey(), tries: 0 })));
     this.work();
     return Promise.all(all);
   }
@@ -63,7 +65,7 @@ class Queue {
     this.view?.waits(one.name);
     try {
       const waiting = (seconds) => say(t("inspect.busy", { count: seconds }));
-      const answer = await api.patient(() => api.inspect(this.product, one.file, one.key), { waiting });
+      const answer = await api.patient(() => api.inspect(this.product, one.file, one.key, one.fields), { waiting });
       answer.inspections.forEach((found) => this.arrived(found));
       one.done();
     } catch (error) {

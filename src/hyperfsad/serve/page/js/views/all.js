@@ -6,7 +6,9 @@ import inspection from "./inspection.js";
 import live, { liveOf } from "./live.js";
 import product from "./product.js";
 import products from "./products.js";
+import shift from "./shift.js";
 import start from "./start.js";
+import users from "./users.js";
 import trends, { trendsOf } from "./trends.js";
 
-export const ALL = [inspect, ofProduct, live, liveOf, history, inspection, trends, trendsOf, products, product, start];
+export const ALL = [inspect, ofProduct, live, liveOf, history, inspection, trends, trendsOf, shift, products, product, start, users];

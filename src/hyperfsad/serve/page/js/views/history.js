@@ -6,6 +6,7 @@ import { number, reached, t, when } from "../i18n.js";
 import { addKeys } from "../keys.js";
 import { tell } from "../said.js";
 import { Filters } from "../parts/filters.js";
+import { fieldWords } from "../parts/fields.js";
 import { badge } from "../parts/verdict.js";
 
 const PAGE = 50;
@@ -15,7 +16,7 @@ function row(found) {
   const cell = (name, ...content) => h("td", { "data-title": t(name) }, content);
   return h("tr", {},
     h("td", { class: "thumb" }, h("img", { src: api.address(`inspections/${found.id}/thumbnail`), alt: "", loading: "lazy" })),
-    h("th", { scope: "row" }, h("a", { href: `#/inspections/${found.id}` }, found.name)),
+    h("th", { scope: "row" }, h("a", { href: `#/inspections/${found.id}` }, found.name), h("small", { class: "pale field-words" }, fieldWords(found))),
     h("td", {}, badge(found.verdict)),
     cell("inspect.product", found.product),
     cell("history.time", h("time", { datetime: found.time }, when(found.time))),

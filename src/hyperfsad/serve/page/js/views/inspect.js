@@ -9,6 +9,7 @@ import { isEngineer, wish, wishes } from "../state.js";
 import { LineHint } from "../parts/adapting.js";
 import { EvidencePanel } from "../parts/evidence.js";
 import { LabelButtons, details, gauge, regions } from "../parts/facts.js";
+import { FieldEntry } from "../parts/fields.js";
 import { handed } from "../parts/handed.js";
 import { queueOf } from "../parts/queue.js";
 import { sound } from "../parts/sound.js";
@@ -31,7 +32,7 @@ class Inspecting {
     this.facts = h("div", { class: "card facts-card", hidden: true });
     this.strip = new Strip((found) => this.shows(found), this.queue.found);
     this.sources = new Sources({ product, take: (files) => this.queue.inspect(files), live: (id) => this.live(id), context });
-    this.body = h("div", { class: "inspect-body empty" }, this.viewer.node, h("aside", {}, this.facts, this.sources.node), this.evidence.node);
+    this.body = h("div", { class: "inspect-body empty" }, this.viewer.node, h("aside", {}, this.facts, new FieldEntry(product).node, this.sources.node), this.evidence.node);
     this.line = new LineHint(product, context.signal);
     this.node = h("div", { class: "inspect" }, this.verdict.node, this.line.node, this.strip.node, this.body);
     this.queue.view = this;

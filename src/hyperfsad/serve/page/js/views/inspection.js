@@ -8,6 +8,7 @@ import { say, tell } from "../said.js";
 import { isEngineer } from "../state.js";
 import { EvidencePanel } from "../parts/evidence.js";
 import { LabelButtons, details, gauge, regions } from "../parts/facts.js";
+import { fieldWords } from "../parts/fields.js";
 import { WORDS, shape } from "../parts/verdict.js";
 import { Viewer } from "../parts/viewer.js";
 
@@ -22,7 +23,7 @@ class Sheet {
     const drawn = h("img", { class: "print-only", src: api.address(`inspections/${found.id}/overlay`), alt: "" });
     this.node = h("article", { class: "sheet" },
       h("header", { class: `sheet-head ${found.verdict}` }, shape(found.verdict),
-        h("div", {}, h("h1", {}, t(WORDS[found.verdict])), h("p", {}, `${found.product} · ${found.name}`),
+        h("div", {}, h("h1", {}, t(WORDS[found.verdict])), h("p", {}, `${found.product} · ${found.name}`), h("p", {}, fieldWords(found)),
           h("p", {}, h("time", { datetime: found.time }, when(found.time))))),
       h("div", { class: "inspect-body" }, h("div", {}, this.viewer.node, drawn), h("aside", {}, this.facts), this.evidence.node),
       h("footer", { class: "pale print-only" }, `${t("sheet.id")} ${found.id} · sha256 ${found.image}`));

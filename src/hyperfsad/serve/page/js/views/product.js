@@ -7,6 +7,7 @@ import { go, show } from "../router.js";
 import { say, tell } from "../said.js";
 import { adapting } from "../parts/adapting.js";
 import { confirmed, taught } from "../parts/asking.js";
+import { fieldSettings } from "../parts/fields.js";
 import { dropZone } from "../parts/drop.js";
 import { learnt } from "../parts/learnt.js";
 
@@ -84,7 +85,7 @@ async function versions(product, signal) {
     h("thead", {}, h("tr", {}, head.map((key) => h("th", { scope: "col" }, t(key))), h("td", {}))),
     h("tbody", {}, found.versions.map((one) => h("tr", {},
       h("td", { class: "number" }, number(one.revision)), h("td", {}, when(one.time)),
-      h("td", { class: "names" }, t(ACTIONS[one.action], { detail: one.detail })), h("td", {}, one.role),
+      h("td", { class: "names" }, t(ACTIONS[one.action], { detail: one.detail })), h("td", {}, one.user || one.role),
       h("td", { class: "number" }, number(one.good_parts)),
       h("td", { class: "number" }, one.threshold === null ? "–" : number(one.threshold, 3)),
       h("td", {}, one.revision === product.revision ? t("version.current") : restoring(product, one.revision, t("version.restore"))))))));
@@ -133,6 +134,7 @@ export default {
           h("div", { class: "row" },
             h("a", { class: "button", href: api.address(`products/${product.id}/detector`), download: true }, t("product.download")),
             deleting(product)))),
+      card(t("field.title"), fieldSettings(product, show)),
       card(t("version.title"), h("p", { class: "pale" }, t("version.text")), await versions(product, context.signal)));
   },
 };

@@ -6,9 +6,11 @@ import { number, percent, reached, t, when } from "../i18n.js";
 import { go } from "../router.js";
 import { wish, wishes } from "../state.js";
 import { label, shares, spread } from "../parts/chart.js";
+import { shiftColumns } from "./shift.js";
 import { shape } from "../parts/verdict.js";
 
 const HOUR = 3600e3;
+const FEWEST = 8;
 // How far back, and in which steps.
 const RANGES = {
   "trend.oneday": ["hour", 24 * HOUR], "trend.twodays": ["hour", 48 * HOUR], "trend.week": ["hour", 168 * HOUR],
@@ -43,11 +45,17 @@ function table(trend) {
         [0, 2, 4].map((place) => h("td", {}, value(point.level, place)))))))));
 }
 
-function drawn(trend) {
-  if (!trend.points.length) return [drift(trend.drift), h("p", { class: "card" }, t("trend.none"))];
+function drawn(trend, report) {
+  const shifts = h("section", { class: "card" }, h("h2", {}, t("shift.before")), shiftColumns(report));
+  if (!trend.points.length) return [drift(trend.drift), h("p", { class: "card" }, t("trend.none")), shifts];
+  // it begins with the first datum, and a few periods have room beside it
+  const length = trend.step === "hour" ? HOUR : 24 * HOUR;
+  const first = Math.min(Date.parse(trend.points[0].time), Date.parse(trend.until) - FEWEST * length);
+  trend.since = new Date(Math.max(Date.parse(trend.since), first)).toISOString();
   return [drift(trend.drift),
     h("section", { class: "card" }, h("h2", {}, t("trend.spread")), spread(trend)),
     h("section", { class: "card" }, h("h2", {}, t("trend.shares")), shares(trend)),
+    shifts,
     h("section", { class: "card" }, table(trend))];
 }
 
@@ -61,7 +69,8 @@ async function show(place, context) {
   const load = async (range) => {
     const [step, back] = RANGES[range];
     const query = new URLSearchParams({ step, since: new Date(Date.now() - back).toISOString() });
-    replace(body, drawn(await api.ask("GET", `products/${product.id}/trend?${query}`, { signal: context.signal })));
+    const asked = [`products/${product.id}/trend?${query}`, `shift?product=${product.id}`];
+    replace(body, drawn(...await Promise.all(asked.map((path) => api.ask("GET", path, { signal: context.signal })))));
   };
   const select = h("select", { "aria-label": t("inspect.product"), class: "product-select", onchange: () => go(`/trends/${select.value}`) },
     products.map((one) => h("option", { value: one.id }, one.name)));
