@@ -20,7 +20,7 @@ from ..results.heatmap import HeatMap, map_overlay, thumbnail
 from ..results.result import AnomalyResult
 from .engine import Detectors
 from .memory import room_for
-from .pictures import MEDIA_TYPES, Picture
+from .pictures import MEDIA_TYPES, Picture, jpeg_of
 from .refusals import GoneError, MissingError
 from .schemas import InspectionOut, InspectionRow
 from .store.models import Detail, Image, Inspection, LabelRow, Support, now
@@ -110,7 +110,7 @@ class Inspections:
     def picture(self, inspection_id: str) -> bytes:
         """The image as a JPEG that any browser shows; the thumbnail where the original is gone."""
         with self._shown(self.detail(inspection_id)) as picture:
-            return _jpeg(picture)
+            return jpeg_of(picture)
 
     def overlay(self, inspection_id: str) -> bytes:
         """The heat map over the image as `detect` draws it."""
@@ -131,7 +131,7 @@ class Inspections:
             note=detail.drawing["note"],
         )
         with self._shown(detail) as picture:
-            return _jpeg(heat_map.draw(picture))
+            return jpeg_of(heat_map.draw(picture))
 
     @contextlib.contextmanager
     def _shown(self, detail: Detail) -> Iterator[Pillow.Image]:
@@ -169,7 +169,7 @@ class Inspections:
             learnt = session.scalars(query.where(Support.product_id == found.product_id))
             normal = [self.store.files.image(image.sha256, image.suffix) for image in learnt]
         there = [path for path in normal if path.is_file()]
-        return _jpeg(evidence.plot(there, by_name=False))
+        return jpeg_of(evidence.plot(there, by_name=False))
 
 
 def _rows(
@@ -230,9 +230,3 @@ def shown_inspection(
 def _unpacked(content: bytes) -> tuple[NDArray[np.float32], NDArray[np.bool_] | None]:
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         return arrays["map"], arrays.get("inside")
-
-
-def _jpeg(picture: Pillow.Image) -> bytes:
-    content = io.BytesIO()
-    picture.save(content, "JPEG", quality=90, subsampling=0)
-    return content.getvalue()

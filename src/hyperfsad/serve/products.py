@@ -8,19 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from PIL import Image as Pillow
 from sqlalchemy import delete, or_, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from ..detector.detector import HyperFSAD
 from ..errors import DetectorFileError, UsageError
-from ..images.loading import LoadedImage, drawn_image
+from ..images.loading import LARGEST_DRAWN, LoadedImage, drawn_image
 from ..messages import silent
 from ..results.heatmap import thumbnail
 from .engine import Detectors
 from .memory import room_for
 from .monitoring import gathered
-from .pictures import Picture, Upload
+from .pictures import Picture, Upload, jpeg_of
 from .refusals import ConflictError, GoneError, MissingError, public, station_text
 from .schemas import GoodPart, ProductOut, VersionOut
 from .store.models import Image, ProductRow, Support, Version, insert, now
@@ -256,7 +257,9 @@ class Products:
             for part, name in parts.items()
         ]
 
-    def good_part(self, product_id: str, part: str) -> bytes:
+    @contextlib.contextmanager
+    def good_part(self, product_id: str, part: str, most: int) -> "Iterator[Pillow.Image]":
+        """The picture of a good part, of at most so many pixels, while there is memory for it."""
         with self.store.database.reading() as session:
             product_of(session, product_id)
             support = session.get(Support, {"product_id": product_id, "part": part})
@@ -266,9 +269,17 @@ class Products:
             path = self.store.files.image(found.sha256, found.suffix)
         if not path.is_file():
             raise GoneError("original-gone")
-        with room_for(path, part, drawn=THUMBNAIL_SOURCE):
-            small = drawn_image(os.fspath(path), part, THUMBNAIL_SOURCE)
-            return base64.b64decode(thumbnail(small.rgb()))
+        with room_for(path, part, drawn=most):
+            yield drawn_image(os.fspath(path), part, most).rgb()
+
+    def good_part_thumbnail(self, product_id: str, part: str) -> bytes:
+        with self.good_part(product_id, part, THUMBNAIL_SOURCE) as picture:
+            return base64.b64decode(thumbnail(picture))
+
+    def good_part_picture(self, product_id: str, part: str) -> bytes:
+        """As a JPEG that any browser shows, large ones made smaller."""
+        with self.good_part(product_id, part, LARGEST_DRAWN) as picture:
+            return jpeg_of(picture)
 
     @contextlib.contextmanager
     def changing(self, detectors: Detectors, product_id: str) -> Iterator[Change]:

@@ -25,8 +25,7 @@ export function gauge(found) {
     svg("line", { class: "gauge-threshold", x1: place(1), x2: place(1), y1: "1.15rem", y2: "2.85rem" }),
     svg("text", { x: place(1), y: ".9rem", "text-anchor": "middle" }, t("score.limit")),
     svg("circle", { class: "gauge-mark", cx: place(found.level), cy: "2rem", r: ".55rem" }));
-  return h("div", {}, drawn, h("p", { class: "number" }, words(found)),
-    found.p_value !== null && h("p", { class: "pale number" }, t("score.pvalue", { value: number(found.p_value, 3) })));
+  return h("div", { class: "reach" }, drawn, h("p", { class: "number" }, words(found)));
 }
 
 // `chosen(place)` is called where somebody points at a region, `asked(region)` where they want to know why.
@@ -48,14 +47,15 @@ export function regions(found, { chosen, asked }) {
 
 const BRANCHES = { map: "branch.map", cls: "branch.cls", missing: "branch.missing" };
 
-// For engineers: the figures behind the level, and what the score is made of.
-export function details(found) {
+// The figures behind the level; for engineers also what the score is made of.
+export function details(found, whole) {
   const figure = (value) => (value === null ? "–" : number(value, 4));
   const rows = [[t("score.title"), figure(found.score)], [t("score.threshold"), figure(found.threshold)],
     [t("detail.peak"), figure(found.map_peak)], [t("detail.mapthreshold"), figure(found.map_threshold)]];
-  rows.push(...Object.entries(found.branches).map(([name, value]) => [name in BRANCHES ? t(BRANCHES[name]) : name, figure(value)]));
+  if (whole) rows.push(...Object.entries(found.branches).map(([name, value]) => [name in BRANCHES ? t(BRANCHES[name]) : name, figure(value)]));
   rows.push([t("detail.from"), found.threshold_from ?? "–"], [t("detail.revision"), number(found.revision)], [t("detail.size"), found.size.join(" × ")]);
   return h("details", { class: "more" }, h("summary", {}, t("detail.title")),
+    found.p_value !== null && h("p", { class: "pale number" }, t("score.pvalue", { value: number(found.p_value, 3) })),
     h("table", {}, h("tbody", {}, rows.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value))))));
 }
 
@@ -69,7 +69,14 @@ export class LabelButtons {
     this.found = null;
     this.latest = new Map(); // each part as the station knows it
     this.turns = new Map();
-    this.node = h("div", { class: "labels" });
+    this.node = h("div", { class: "labels", hidden: true });
+  }
+
+  // Their letters are those of the words, so each language has its own.
+  get keys() {
+    const key = (letter, text, run) => ({ key: letter.toLowerCase(), text, run });
+    return [key(t("letter.fine"), "key.fine", () => this.set("fine")), key(t("letter.bad"), "key.bad", () => this.set("bad")),
+      key(t("letter.undo"), "key.undo", () => this.undo())];
   }
 
   // One after the other for each part: taking back waits for what is being learnt.
@@ -115,17 +122,18 @@ export class LabelButtons {
 
   shows(found) {
     this.found = found;
+    this.node.hidden = false;
     this.latest.set(found.id, found);
     if (found.label) {
       const learnt = found.learnt ? t("label.learnt") : "";
       replace(this.node, h("p", {}, h("strong", {}, t(LABELS[found.label])), " ", learnt),
         isEngineer() && found.label === "fine" && !found.learnt
-          && h("button", { type: "button", onclick: () => this.set("fine") }, t("learnt.teach"), h("kbd", {}, "F")),
-        (isEngineer() || !found.learnt) && h("button", { type: "button", onclick: () => this.undo() }, t("label.undo"), h("kbd", {}, "U")));
+          && h("button", { type: "button", onclick: () => this.set("fine") }, t("learnt.teach"), h("kbd", {}, t("letter.fine"))),
+        (isEngineer() || !found.learnt) && h("button", { type: "button", onclick: () => this.undo() }, t("label.undo"), h("kbd", {}, t("letter.undo"))));
     } else {
       replace(this.node,
-        h("button", { type: "button", class: "label-fine", onclick: () => this.set("fine") }, t("label.fine"), h("kbd", {}, "F")),
-        h("button", { type: "button", class: "label-bad", onclick: () => this.set("bad") }, t("label.bad"), h("kbd", {}, "B")));
+        h("button", { type: "button", class: "label-fine", onclick: () => this.set("fine") }, t("label.fine"), h("kbd", {}, t("letter.fine"))),
+        h("button", { type: "button", class: "label-bad", onclick: () => this.set("bad") }, t("label.bad"), h("kbd", {}, t("letter.bad"))));
     }
   }
 }

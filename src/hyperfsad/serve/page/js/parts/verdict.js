@@ -49,8 +49,16 @@ export class Verdict {
     const reason = found.foreign ? t("verdict.foreign") : found.verdict === "anomalous" && found.regions.length
       ? t("verdict.regions", { count: found.regions.length }) : null;
     const reach = found.level === null ? null : t("score.words", { reach: reached(found.level) });
-    this.fill(shape(found.verdict),
-      h("div", {}, h("p", { class: "verdict-word" }, t(WORDS[found.verdict])),
-        h("p", { class: "verdict-note" }, [found.name, reach, reason].filter(Boolean).join(" · "))));
+    this.fill(shape(found.verdict), h("p", { class: "verdict-word" }, t(WORDS[found.verdict])),
+      h("div", { class: "verdict-notes" }, h("p", { class: "verdict-reach" }, reach), h("p", { class: "verdict-note" }, [found.name, reason].filter(Boolean).join(" · "))));
+  }
+
+  // What became of several parts: the worst of them counts.
+  sums(batch) {
+    const of = (verdict) => batch.filter((one) => one.verdict === verdict).length;
+    const worst = of("anomalous") ? "anomalous" : of("unjudged") ? "unjudged" : "good";
+    this.node.className = `verdict ${worst}`;
+    this.fill(shape(worst), h("p", { class: "verdict-word" }, t(`sum.${worst}`, { count: of(worst) })),
+      h("div", { class: "verdict-notes" }, h("p", { class: "verdict-reach" }, t("batch.of", { count: batch.length }))));
   }
 }

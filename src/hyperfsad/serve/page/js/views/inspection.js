@@ -24,16 +24,14 @@ class Sheet {
       h("header", { class: `sheet-head ${found.verdict}` }, shape(found.verdict),
         h("div", {}, h("h1", {}, t(WORDS[found.verdict])), h("p", {}, `${found.product} · ${found.name}`),
           h("p", {}, h("time", { datetime: found.time }, when(found.time))))),
-      h("div", { class: "inspect-body" }, h("div", {}, this.viewer.node, drawn), h("aside", {}, this.facts), this.evidence.node),
+      h("div", { class: "sheet-body" }, h("div", {}, this.viewer.node, drawn), h("aside", { "aria-label": t("inspect.panel") }, this.facts, this.evidence.node)),
       h("footer", { class: "pale print-only" }, `${t("sheet.id")} ${found.id} · sha256 ${found.image}`));
     context.leaving(() => this.evidence.clear());
     addKeys(
       { key: "p", text: "key.print", run: () => print() },
-      { key: "f", text: "key.fine", run: () => this.labels.set("fine") },
-      { key: "b", text: "key.bad", run: () => this.labels.set("bad") },
-      { key: "u", text: "key.undo", run: () => this.labels.undo() },
+      ...this.labels.keys,
       { key: "e", text: "key.evidence", run: () => this.evidence.shows(this.found) },
-      { key: "o", text: "key.overlay", run: () => this.viewer.toggle() },
+      ...this.viewer.keys,
     );
   }
 
@@ -53,7 +51,7 @@ class Sheet {
         asked: (region) => (region.peak ? this.evidence.shows(found, region.peak.x, region.peak.y) : this.evidence.shows(found)),
       }),
       h("p", { class: "pale no-print" }, t("evidence.hint")),
-      details(found));
+      details(found, true));
   }
 }
 
