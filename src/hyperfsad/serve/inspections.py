@@ -84,8 +84,9 @@ class Inspections:
         with self.store.database.reading() as session:
             found, detail, product = inspection_of(session, inspection_id)
             label, parts = session.get(LabelRow, inspection_id), parts_of(session, product)
-            learnt = None if label is None else label.part in parts
-            return shown_inspection(found, detail, product.name, label, learnt)
+            known = {*parts, *product.summary["examples"]}
+            learnt = None if label is None else label.part in known
+            return shown_inspection(found, detail, product.name, learnt)
 
     def original(self, inspection_id: str) -> tuple[Path, str]:
         """The file of the image, and its type."""
@@ -189,6 +190,8 @@ def _rows(
         level=record["level"],
         p_value=result.p_value,
         regions=len(result.regions),
+        defect=result.defect,
+        defect_score=result.defect_score,
     )
     arrays: dict[str, Any] = {"map": result.anomaly_map}
     if result.inside is not None:
@@ -210,7 +213,6 @@ def shown_inspection(
     inspection: Inspection,
     detail: Detail,
     product: str,
-    label: LabelRow | None = None,
     learnt: bool | None = None,
 ) -> InspectionOut:
     """An inspection as the API shows it: the row of the history, and the record's own fields."""
@@ -221,7 +223,6 @@ def shown_inspection(
         **{name: getattr(inspection, name) for name in own},
         "product": product,
         "branches": {name: score for name, score in scores.items() if score is not None},
-        "defect": None if label is None else label.defect,
         "learnt": learnt,
     }
     return InspectionOut(**fields)

@@ -211,8 +211,13 @@ class Products:
             version = session.get(Version, key)
         if version is None:
             return False
+        names, encoding = change.detector.defects_, change.detector.encoding_
         change.after, change.notes = version.detector, []
         change.detector = detectors.get(self.store.files.detector(version.detector))
+        named = names.examples or change.detector.defects_.examples
+        if named and change.detector.encoding_ == encoding:  # names are no part of a version
+            change.detector = detectors.copy(self.store.files.detector(version.detector))
+            change.after = self.saved(change.detector.name_by(names))
         return True
 
     def change(
@@ -329,6 +334,18 @@ class Products:
         product.changed = now()
         _add_version(session, product, change.detector, actor, action, detail)
         return product
+
+    def rename_defects(self, session: Session, change: Change) -> None:
+        """Makes a detector file the current one that judges alike and names defects differently.
+        That is no new version: trends go on, and every way back stays."""
+        product = product_of(session, change.product_id, change=True)
+        if product.detector != change.before:
+            raise ConflictError("product-changed", product=product.name)
+        version = session.get_one(Version, (product.id, product.revision))
+        self.store.files.spare(change.before)
+        product.detector = version.detector = change.after
+        product.summary = summary_of(change.detector, product.summary["notes"])
+        product.changed = now()
 
     def _keep_images(self, pictures: Iterable[Picture]) -> None:
         for picture in pictures:
@@ -452,5 +469,7 @@ def summary_of(detector: HyperFSAD, notes: Sequence[str]) -> dict[str, Any]:
         "resolution": detector.encoding_.resolution,
         "rotations": detector.rotations_,
         "tiles": detector.tile_side_,
+        "defects": [{"name": n, "examples": c} for n, c in detector.defects_.counts.items()],
+        "examples": [example.sha256 for example in detector.defects_.examples],
         "notes": list(map(station_text, notes)),
     }

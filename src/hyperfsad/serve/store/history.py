@@ -33,6 +33,7 @@ class Filter:
     """Times in microseconds; `until` itself is left out."""
     min_level: float | None = None
     max_level: float | None = None
+    defect: str | None = None
 
     def query(self) -> Any:
         """Selects the columns of `InspectionRow`, and the number."""
@@ -44,6 +45,7 @@ class Filter:
             (Inspection.time.__lt__, self.until),
             (Inspection.level.__ge__, self.min_level),
             (Inspection.level.__le__, self.max_level),
+            (Inspection.defect.__eq__, self.defect),
         )
         query = select(*_HISTORY_COLUMNS, Inspection.number).join(
             ProductRow, ProductRow.id == Inspection.product_id

@@ -122,6 +122,7 @@ class Inspection(Base):
         Index(None, "verdict", "number"),
         Index(None, "product_id", "verdict", "number"),
         Index(None, "label", "number"),
+        Index(None, "defect", "number"),
         Index(None, "product_id", "revision", "number"),
     )
     id: Mapped[str] = mapped_column(ID, primary_key=True)
@@ -139,6 +140,9 @@ class Inspection(Base):
     p_value: Mapped[float | None]
     regions: Mapped[int]
     label: Mapped[str | None] = mapped_column(String(8))
+    defect: Mapped[str | None] = mapped_column(TITLE)
+    """What it is called: by a person, or else by the detector."""
+    defect_score: Mapped[float | None]
 
 
 class Detail(Base):
@@ -181,9 +185,12 @@ class LabelRow(Base):
     time: Mapped[int] = mapped_column(BigInteger)
     role: Mapped[str] = mapped_column(String(12))
     part: Mapped[str | None] = mapped_column(HASH)
-    """The image as a good part, if the product learnt it because of the label, and in which version
-    it did."""
+    """The hash of its pixels, if the product learnt it because of the label: as a good part, and in
+    which version it did, or as an example of the defect."""
     revision: Mapped[int | None]
+    x: Mapped[float | None]
+    y: Mapped[float | None]
+    """Where the defect is, if somebody said so."""
     older: Mapped[bool] = mapped_column(default=False)
     """Whether it was there before that: undoing what was learnt leaves the label."""
 

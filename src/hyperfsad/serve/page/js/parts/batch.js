@@ -3,7 +3,7 @@
 import { h, replace } from "../dom.js";
 import { address } from "../api.js";
 import { reached, t } from "../i18n.js";
-import { badge } from "./verdict.js";
+import { badge, defectName } from "./verdict.js";
 
 const ORDER = ["anomalous", "unjudged", "good"];
 
@@ -21,7 +21,7 @@ export class Batch {
     const worst = (one) => ORDER.indexOf(one.verdict);
     const sorted = [...found].sort((one, other) => worst(one) - worst(other) || (other.level ?? other.score) - (one.level ?? one.score));
     replace(this.list, sorted.map((one) => h("li", {}, h("button", { type: "button", class: `batch-item ${one.verdict}`, onclick: () => this.open(one) },
-      h("img", { src: address(`inspections/${one.id}/thumbnail`), alt: "" }), badge(one.verdict),
+      h("img", { src: address(`inspections/${one.id}/thumbnail`), alt: "" }), badge(one.verdict), one.defect && h("strong", {}, defectName(one)),
       h("span", { class: "batch-name" }, one.name), one.level !== null && h("span", { class: "pale number" }, reached(one.level))))));
     this.list.scrollTop = 0;
   }

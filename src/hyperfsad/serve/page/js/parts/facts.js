@@ -1,11 +1,7 @@
-// What was measured: how far the part reaches, the regions, the label.
+// What was measured: how far the part reaches, and the regions.
 
-import { h, replace, svg } from "../dom.js";
-import * as api from "../api.js";
+import { h, svg } from "../dom.js";
 import { number, reached, t } from "../i18n.js";
-import { hush, say, tell } from "../said.js";
-import { isEngineer } from "../state.js";
-import { taught } from "./asking.js";
 
 const KINDS = { unexpected: "region.unexpected", missing: "region.missing" };
 
@@ -57,83 +53,4 @@ export function details(found, whole) {
   return h("details", { class: "more" }, h("summary", {}, t("detail.title")),
     found.p_value !== null && h("p", { class: "pale number" }, t("score.pvalue", { value: number(found.p_value, 3) })),
     h("table", {}, h("tbody", {}, rows.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value))))));
-}
-
-const LABELS = { fine: "label.isfine", bad: "label.isbad" };
-
-// What a person says of the part that is shown, by button or by key.
-export class LabelButtons {
-  // `changed(found)` hears of what was said.
-  constructor(changed) {
-    this.changed = changed;
-    this.found = null;
-    this.latest = new Map(); // each part as the station knows it
-    this.turns = new Map();
-    this.node = h("div", { class: "labels", hidden: true });
-  }
-
-  // Their letters are those of the words, so each language has its own.
-  get keys() {
-    const key = (letter, text, run) => ({ key: letter.toLowerCase(), text, run });
-    return [key(t("letter.fine"), "key.fine", () => this.set("fine")), key(t("letter.bad"), "key.bad", () => this.set("bad")),
-      key(t("letter.undo"), "key.undo", () => this.undo())];
-  }
-
-  // One after the other for each part: taking back waits for what is being learnt.
-  turn(id, work) {
-    const mine = (this.turns.get(id) ?? Promise.resolve()).then(() => work(this.latest.get(id))).catch(tell);
-    this.turns.set(id, mine);
-    mine.then(() => { if (this.turns.get(id) === mine) this.turns.delete(id); });
-    return mine;
-  }
-
-  came(found) {
-    this.latest.set(found.id, found);
-    this.changed(found);
-  }
-
-  set(kind) {
-    const learn = kind === "fine" && isEngineer();
-    return this.found && this.turn(this.found.id, async ({ id, label, learnt }) => {
-      if (label && !(learn && label === "fine" && !learnt)) return;
-      if (learn) say(t("label.learning"), { stays: true });
-      const answer = await taught((more) => api.label(id, kind, kind === "fine" ? { learn, ...more } : {})).catch((error) => {
-        hush();
-        throw error;
-      });
-      if (answer === null) {
-        hush();
-        return;
-      }
-      this.came(answer);
-      const text = kind === "bad" ? t("label.keptbad") : learn ? t("label.taught") : t("label.keptfine");
-      say(text, { actions: [h("button", { type: "button", onclick: () => this.undo(id) }, t("label.undo"))] });
-    });
-  }
-
-  undo(id = this.found?.id) {
-    if (this.turns.has(id)) say(t("label.undoing"), { stays: true });
-    return id && this.turn(id, async ({ label }) => {
-      if (!label) return;
-      this.came(await api.patient(() => api.undoLabel(id)));
-      say(t("label.undone"));
-    });
-  }
-
-  shows(found) {
-    this.found = found;
-    this.node.hidden = false;
-    this.latest.set(found.id, found);
-    if (found.label) {
-      const learnt = found.learnt ? t("label.learnt") : "";
-      replace(this.node, h("p", {}, h("strong", {}, t(LABELS[found.label])), " ", learnt),
-        isEngineer() && found.label === "fine" && !found.learnt
-          && h("button", { type: "button", onclick: () => this.set("fine") }, t("learnt.teach"), h("kbd", {}, t("letter.fine"))),
-        (isEngineer() || !found.learnt) && h("button", { type: "button", onclick: () => this.undo() }, t("label.undo"), h("kbd", {}, t("letter.undo"))));
-    } else {
-      replace(this.node,
-        h("button", { type: "button", class: "label-fine", onclick: () => this.set("fine") }, t("label.fine"), h("kbd", {}, t("letter.fine"))),
-        h("button", { type: "button", class: "label-bad", onclick: () => this.set("bad") }, t("label.bad"), h("kbd", {}, t("letter.bad"))));
-    }
-  }
 }

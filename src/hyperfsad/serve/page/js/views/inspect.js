@@ -9,8 +9,9 @@ import { isEngineer, wish, wishes } from "../state.js";
 import { LineHint } from "../parts/adapting.js";
 import { Batch } from "../parts/batch.js";
 import { EvidencePanel } from "../parts/evidence.js";
-import { LabelButtons, details, gauge, regions } from "../parts/facts.js";
+import { details, gauge, regions } from "../parts/facts.js";
 import { handed } from "../parts/handed.js";
+import { LabelButtons } from "../parts/labelling.js";
 import { queueOf } from "../parts/queue.js";
 import { sound } from "../parts/sound.js";
 import { Sources, partWords } from "../parts/sources.js";
@@ -28,7 +29,7 @@ class Inspecting {
     this.verdict = new Verdict();
     this.evidence = new EvidencePanel();
     this.viewer = new Viewer((x, y) => this.evidence.shows(this.found, x, y));
-    this.labels = new LabelButtons((found) => this.changed(found));
+    this.labels = new LabelButtons((found) => this.changed(found), () => this.viewer.marked);
     this.facts = h("div", { class: "card facts-card", hidden: true });
     this.strip = new Strip((found) => this.shows(found), this.queue.found);
     this.batch = new Batch((found) => this.shows(found));
@@ -41,7 +42,7 @@ class Inspecting {
     this.part = h("div", { class: "part empty" }, h("p", { class: "empty-hint", onclick: () => this.sources.choose() }, partWords().hint), this.viewer.node, this.batch.node, this.camera);
     this.panel = h("aside", { class: "panel", "aria-label": t("inspect.panel") },
       h("div", { class: "panel-head" }, chooser(products, product), this.sources.tabs),
-      this.labels.node, this.back, this.sources.node, this.facts, this.evidence.node, this.line.node);
+      this.labels.node, this.back, this.sources.node, this.evidence.node, this.facts, this.line.node);
     this.node = h("div", { class: "inspect" }, this.verdict.node, this.panel, this.part, this.strip.node);
     this.queue.view = this;
     this.waits("");
@@ -143,6 +144,7 @@ class Inspecting {
     this.strip.update(found);
     if (this.found?.id !== found.id) return;
     this.found = found;
+    this.verdict.shows(found);
     this.drawFacts();
   }
 }

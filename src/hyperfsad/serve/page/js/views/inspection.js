@@ -7,8 +7,9 @@ import { addKeys } from "../keys.js";
 import { say, tell } from "../said.js";
 import { isEngineer } from "../state.js";
 import { EvidencePanel } from "../parts/evidence.js";
-import { LabelButtons, details, gauge, regions } from "../parts/facts.js";
-import { WORDS, shape } from "../parts/verdict.js";
+import { details, gauge, regions } from "../parts/facts.js";
+import { LabelButtons } from "../parts/labelling.js";
+import { WORDS, defectName, shape } from "../parts/verdict.js";
 import { Viewer } from "../parts/viewer.js";
 
 class Sheet {
@@ -16,13 +17,14 @@ class Sheet {
     this.found = found;
     this.evidence = new EvidencePanel();
     this.viewer = new Viewer((x, y) => this.evidence.shows(this.found, x, y));
-    this.labels = new LabelButtons((changed) => { this.found = changed; this.draw(); });
+    this.labels = new LabelButtons((changed) => { this.found = changed; this.draw(); }, () => this.viewer.marked);
+    this.defect = h("p", { class: "sheet-defect" });
     this.facts = h("div", { class: "card facts-card" });
     // paper has no slider: it gets the picture that the station draws, with the map and its legend
     const drawn = h("img", { class: "print-only", src: api.address(`inspections/${found.id}/overlay`), alt: "" });
     this.node = h("article", { class: "sheet" },
       h("header", { class: `sheet-head ${found.verdict}` }, shape(found.verdict),
-        h("div", {}, h("h1", {}, t(WORDS[found.verdict])), h("p", {}, `${found.product} · ${found.name}`),
+        h("div", {}, h("h1", {}, t(WORDS[found.verdict])), this.defect, h("p", {}, `${found.product} · ${found.name}`),
           h("p", {}, h("time", { datetime: found.time }, when(found.time))))),
       h("div", { class: "sheet-body" }, h("div", {}, this.viewer.node, drawn), h("aside", { "aria-label": t("inspect.panel") }, this.facts, this.evidence.node)),
       h("footer", { class: "pale print-only" }, `${t("sheet.id")} ${found.id} · sha256 ${found.image}`));
@@ -44,6 +46,7 @@ class Sheet {
   draw() {
     const found = this.found;
     this.labels.shows(found);
+    this.defect.textContent = found.defect ? defectName(found) : "";
     replace(this.facts, h("h2", {}, t("score.reach")), gauge(found), this.labels.node,
       h("h2", {}, t("region.title")),
       regions(found, {
