@@ -75,6 +75,10 @@ class TaughtDefects:
             raise UsageError("defect-not-taught", defect=defect, known=[*self.counts])
         return replace(self, examples=tuple(o for o in self.examples if o.defect != defect))
 
+    def without_example(self, sha256: str) -> "TaughtDefects":
+        """Without one example, given by the hash of its pixels."""
+        return replace(self, examples=tuple(o for o in self.examples if o.sha256 != sha256))
+
     @cached_property
     def least_likeness(self) -> float:
         """With less, an image is like none of the examples."""

@@ -454,7 +454,12 @@ class HyperFSAD:
         """Forgets the examples of a defect."""
         if product is not None:
             self.check("product")
-        self.defects_, self._view = self.defects_.without(defect), None
+        return self.name_by(self.defects_.without(defect))
+
+    def name_by(self, defects: TaughtDefects) -> "HyperFSAD":
+        """Names defects by these examples from here on; they come from a detector that encodes
+        images in the same way."""
+        self.defects_, self._view = defects, None
         return self
 
     @property

@@ -20,7 +20,7 @@ from ..results.heatmap import HeatMap, map_overlay, thumbnail
 from ..results.result import AnomalyResult
 from .engine import Detectors
 from .memory import room_for
-from .pictures import MEDIA_TYPES, Picture
+from .pictures import MEDIA_TYPES, Picture, jpeg_of
 from .refusals import GoneError, MissingError
 from .schemas import InspectionOut, InspectionRow
 from .store.models import Detail, Image, Inspection, LabelRow, Support, now
@@ -88,8 +88,9 @@ class Inspections:
         with self.store.database.reading() as session:
             found, detail, product = inspection_of(session, inspection_id)
             label, parts = session.get(LabelRow, inspection_id), parts_of(session, product)
-            learnt = None if label is None else label.part in parts
-            return shown_inspection(found, detail, product.name, label, learnt)
+            known = {*parts, *product.summary["examples"]}
+            learnt = None if label is None else label.part in known
+            return shown_inspection(found, detail, product.name, learnt)
 
     def original(self, inspection_id: str) -> tuple[Path, str]:
         """The file of the image, and its type."""
@@ -114,7 +115,7 @@ class Inspections:
     def picture(self, inspection_id: str) -> bytes:
         """The image as a JPEG that any browser shows; the thumbnail where the original is gone."""
         with self._shown(self.detail(inspection_id)) as picture:
-            return _jpeg(picture)
+            return jpeg_of(picture)
 
     def overlay(self, inspection_id: str) -> bytes:
         """The heat map over the image as `detect` draws it."""
@@ -135,7 +136,7 @@ class Inspections:
             note=detail.drawing["note"],
         )
         with self._shown(detail) as picture:
-            return _jpeg(heat_map.draw(picture))
+            return jpeg_of(heat_map.draw(picture))
 
     @contextlib.contextmanager
     def _shown(self, detail: Detail) -> Iterator[Pillow.Image]:
@@ -173,7 +174,7 @@ class Inspections:
             learnt = session.scalars(query.where(Support.product_id == found.product_id))
             normal = [self.store.files.image(image.sha256, image.suffix) for image in learnt]
         there = [path for path in normal if path.is_file()]
-        return _jpeg(evidence.plot(there, by_name=False))
+        return jpeg_of(evidence.plot(there, by_name=False))
 
 
 def _rows(
@@ -193,6 +194,8 @@ def _rows(
         level=record["level"],
         p_value=result.p_value,
         regions=len(result.regions),
+        defect=result.defect,
+        defect_score=result.defect_score,
     )
     arrays: dict[str, Any] = {"map": result.anomaly_map}
     if result.inside is not None:
@@ -214,7 +217,6 @@ def shown_inspection(
     inspection: Inspection,
     detail: Detail,
     product: str,
-    label: LabelRow | None = None,
     learnt: bool | None = None,
 ) -> InspectionOut:
     """An inspection as the API shows it: the row of the history, and the record's own fields."""
@@ -225,7 +227,6 @@ def shown_inspection(
         **{name: getattr(inspection, name) for name in own},
         "product": product,
         "branches": {name: score for name, score in scores.items() if score is not None},
-        "defect": None if label is None else label.defect,
         "learnt": learnt,
     }
     return InspectionOut(**fields)
@@ -234,9 +235,3 @@ def shown_inspection(
 def _unpacked(content: bytes) -> tuple[NDArray[np.float32], NDArray[np.bool_] | None]:
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         return arrays["map"], arrays.get("inside")
-
-
-def _jpeg(picture: Pillow.Image) -> bytes:
-    content = io.BytesIO()
-    picture.save(content, "JPEG", quality=90, subsampling=0)
-    return content.getvalue()

@@ -1,16 +1,19 @@
-"""What a person says of an inspection: "fine", which the product learns, or "bad"."""
+"""What a person says of an inspection: "fine", which the product learns, or "bad", perhaps with the
+name of its defect, by which the product names others like it."""
 
 from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from ..decisions.defects import defect_name
 from ..errors import UsageError
 from ..images.loading import load_image
 from ..quality.evaluate import evaluate
 from ..quality.test_set import GOOD, TestImage, TestSet
 from .engine import Detectors
 from .inspections import Inspections
+from .naming import learn_name
 from .products import Change, Products, add_part
 from .refusals import ConflictError, ForbiddenError, MissingError
 from .schemas import InspectionOut
@@ -28,9 +31,44 @@ class Labels:
     def __init__(self, store: Store, products: Products, inspections: Inspections) -> None:
         self.store, self._products, self._inspections = store, products, inspections
 
-    def bad(self, actor: Actor, inspection_id: str, defect: str | None) -> InspectionOut:
+    def bad(self, actor: Actor, inspection_id: str) -> InspectionOut:
         self._inspections.original(inspection_id)
-        return self._add(actor, inspection_id, BAD, defect=defect)
+        return self._add(actor, inspection_id, BAD)
+
+    def name(
+        self,
+        detectors: Detectors,
+        actor: Actor,
+        inspection_id: str,
+        defect: str,
+        at: tuple[float, float] | None,
+    ) -> InspectionOut:
+        """Keeps the part as bad, under the name of its defect. The product learns it as an example,
+        unless it has enough of them and named this one right."""
+        path, _ = self._inspections.original(inspection_id)
+        defect = defect_name(defect)
+        with self.store.database.reading() as session:
+            found, detail, product = inspection_of(session, inspection_id)
+            _require_bad(session, inspection_id)
+        if product.detector is None:
+            raise MissingError("product-deleted", product=product.name)
+        image = load_image(path, found.name)
+        known = detail.record["defect"]
+        with self._products.changing(detectors, product.id) as change:
+            part = learn_name(change.detector, image, defect, at, known)
+            change.after = self._products.saved(change.detector)
+            with self.store.database.writing() as session:
+                found, _, _ = inspection_of(session, inspection_id, change=True)
+                label = _require_bad(session, inspection_id)
+                if label is None:
+                    label = LabelRow(inspection_id=found.id, product_id=found.product_id, kind=BAD)
+                    session.add(label)
+                label.defect, label.part, label.time, label.role = defect, part, now(), actor.role
+                label.x, label.y = at or (None, None)
+                found.label, found.defect, found.defect_score = BAD, defect, None
+                self._products.rename_defects(session, change)
+                audit(session, actor, "labelled bad", inspection_id, defect)
+        return self._inspections.get(inspection_id)
 
     def fine(
         self,
@@ -62,15 +100,13 @@ class Labels:
         kind: str,
         change: Change | None = None,
         part: str = "",
-        defect: str | None = None,
     ) -> InspectionOut:
         with self.store.database.writing() as session:
             found, _, _ = inspection_of(session, inspection_id, change=True)
             label = _require_unlabelled(session, inspection_id, change is not None)
             if label is None:
                 label = LabelRow(inspection_id=found.id, product_id=found.product_id, kind=kind)
-                label.defect, label.time = defect, now()
-                label.role, label.user = actor.role, actor.user
+                label.time, label.role, label.user = now(), actor.role, actor.user
                 session.add(label)
             else:
                 label.older = True
@@ -79,7 +115,9 @@ class Labels:
                 add_part(session, product.id, part, found.image)
                 label.part, label.revision = part, product.revision
             found.label = kind
-            detail = "learnt" if change is not None else defect or ""
+            if kind == FINE:
+                found.defect = found.defect_score = None
+            detail = "learnt" if change is not None else ""
             audit(session, actor, f"labelled {kind}", inspection_id, detail)
         return self._inspections.get(inspection_id)
 
@@ -99,6 +137,8 @@ class Labels:
                 latest = product_of(session, product.id).revision
             if label is None:
                 raise MissingError("label-missing")
+            if label.kind == BAD:
+                return self._unname(actor, change, label)
             if label.part not in {image.sha256 for image in change.detector.support_}:
                 return self._remove(actor, inspection_id)  # it was removed since
             if actor.role != ADMIN:
@@ -109,21 +149,45 @@ class Labels:
                 change.after, change.notes = self._products.saved(change.detector), []
             return self._remove(actor, inspection_id, change)
 
+    def _unname(self, actor: Actor, change: Change, label: LabelRow) -> InspectionOut:
+        """Forgets an example of a defect; what another inspection of the same picture was called
+        counts again."""
+        defects = change.detector.defects_.without_example(label.part or "")
+        change.detector.name_by(defects)
+        with self.store.database.reading() as session:
+            same = select(LabelRow).where(
+                LabelRow.product_id == label.product_id,
+                LabelRow.part == label.part,
+                LabelRow.kind == BAD,
+                LabelRow.inspection_id != label.inspection_id,
+            )
+            other = session.scalar(same.order_by(LabelRow.time.desc()).limit(1))
+        if other is not None and other.defect is not None:
+            path, _ = self._inspections.original(other.inspection_id)
+            at = None if other.x is None or other.y is None else (other.x, other.y)
+            learn_name(change.detector, load_image(path), other.defect, at, None)
+        change.after = self._products.saved(change.detector)
+        return self._remove(actor, label.inspection_id, change)
+
     def _remove(
         self, actor: Actor, inspection_id: str, change: Change | None = None
     ) -> InspectionOut:
         with self.store.database.writing() as session:
-            found, _, _ = inspection_of(session, inspection_id, change=True)
+            found, detail, _ = inspection_of(session, inspection_id, change=True)
             label = session.get(LabelRow, inspection_id)
             if label is None:
                 raise MissingError("label-missing")
-            if change is not None:
+            if change is not None and label.kind == BAD:
+                self._products.rename_defects(session, change)
+            elif change is not None:
                 self._products.replace(session, change, actor, "undone", found.name)
             if change is not None and label.older:
                 label.part = label.revision = None
             else:
                 session.delete(label)
                 found.label = None
+                found.defect = detail.record["defect"]
+                found.defect_score = detail.record["defect_score"]
             audit(session, actor, "label undone", inspection_id, label.kind)
         return self._inspections.get(inspection_id)
 
@@ -153,6 +217,14 @@ class Labels:
         test_set = TestSet(tuple(images.values()))
         found = evaluate(detectors.get(detector), test_set=test_set, file=f"{name}.hfsad")
         return found.to_dict()
+
+
+def _require_bad(session: Session, inspection_id: str) -> LabelRow | None:
+    """The label that is there, if a name may go with it."""
+    label = session.get(LabelRow, inspection_id)
+    if label is not None and label.kind != BAD:
+        raise ConflictError("label-known", label=label.kind)
+    return label
 
 
 def _require_unlabelled(session: Session, inspection_id: str, learn: bool) -> LabelRow | None:

@@ -1,9 +1,12 @@
 """Uploaded pictures: checked by their content before anything is done with them."""
 
+import io
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from PIL import Image as Pillow
 
 from ..images.loading import LoadedImage, load_image, opened_picture
 from ..wording import visible
@@ -89,6 +92,13 @@ def checked_picture(upload: Upload, limits: UploadLimits) -> Picture:
         image = load_image(upload.path, upload.name)
     small = width * height <= MAX_WAITING_PIXELS
     return Picture(upload, suffix, image.size, image if small else None)
+
+
+def jpeg_of(picture: Pillow.Image) -> bytes:
+    """A picture as browsers get it."""
+    content = io.BytesIO()
+    picture.save(content, "JPEG", quality=90, subsampling=0)
+    return content.getvalue()
 
 
 def clean_name(raw: str, otherwise: str = "image") -> str:

@@ -8,19 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from PIL import Image as Pillow
 from sqlalchemy import delete, or_, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from ..detector.detector import HyperFSAD
 from ..errors import DetectorFileError, UsageError
-from ..images.loading import LoadedImage, drawn_image
+from ..images.loading import LARGEST_DRAWN, LoadedImage, drawn_image
 from ..messages import silent
 from ..results.heatmap import thumbnail
 from .engine import Detectors
 from .memory import room_for
 from .monitoring import gathered
-from .pictures import Picture, Upload
+from .pictures import Picture, Upload, jpeg_of
 from .refusals import ConflictError, GoneError, MissingError, public, station_text
 from .schemas import GoodPart, ProductOut, Tracing, VersionOut
 from .store.audit import Actor, audit
@@ -215,8 +216,13 @@ class Products:
             version = session.get(Version, key)
         if version is None:
             return False
+        names, encoding = change.detector.defects_, change.detector.encoding_
         change.after, change.notes = version.detector, []
         change.detector = detectors.get(self.store.files.detector(version.detector))
+        named = names.examples or change.detector.defects_.examples
+        if named and change.detector.encoding_ == encoding:  # names are no part of a version
+            change.detector = detectors.copy(self.store.files.detector(version.detector))
+            change.after = self.saved(change.detector.name_by(names))
         return True
 
     def change(
@@ -279,7 +285,9 @@ class Products:
             for part, name in parts.items()
         ]
 
-    def good_part(self, product_id: str, part: str) -> bytes:
+    @contextlib.contextmanager
+    def good_part(self, product_id: str, part: str, most: int) -> "Iterator[Pillow.Image]":
+        """The picture of a good part, of at most so many pixels, while there is memory for it."""
         with self.store.database.reading() as session:
             product_of(session, product_id)
             support = session.get(Support, {"product_id": product_id, "part": part})
@@ -289,9 +297,17 @@ class Products:
             path = self.store.files.image(found.sha256, found.suffix)
         if not path.is_file():
             raise GoneError("original-gone")
-        with room_for(path, part, drawn=THUMBNAIL_SOURCE):
-            small = drawn_image(os.fspath(path), part, THUMBNAIL_SOURCE)
-            return base64.b64decode(thumbnail(small.rgb()))
+        with room_for(path, part, drawn=most):
+            yield drawn_image(os.fspath(path), part, most).rgb()
+
+    def good_part_thumbnail(self, product_id: str, part: str) -> bytes:
+        with self.good_part(product_id, part, THUMBNAIL_SOURCE) as picture:
+            return base64.b64decode(thumbnail(picture))
+
+    def good_part_picture(self, product_id: str, part: str) -> bytes:
+        """As a JPEG that any browser shows, large ones made smaller."""
+        with self.good_part(product_id, part, LARGEST_DRAWN) as picture:
+            return jpeg_of(picture)
 
     @contextlib.contextmanager
     def changing(self, detectors: Detectors, product_id: str) -> Iterator[Change]:
@@ -341,6 +357,18 @@ class Products:
         product.changed = now()
         _add_version(session, product, change.detector, actor, action, detail)
         return product
+
+    def rename_defects(self, session: Session, change: Change) -> None:
+        """Makes a detector file the current one that judges alike and names defects differently.
+        That is no new version: trends go on, and every way back stays."""
+        product = product_of(session, change.product_id, change=True)
+        if product.detector != change.before:
+            raise ConflictError("product-changed", product=product.name)
+        version = session.get_one(Version, (product.id, product.revision))
+        self.store.files.spare(change.before)
+        product.detector = version.detector = change.after
+        product.summary = summary_of(change.detector, product.summary["notes"])
+        product.changed = now()
 
     def _keep_images(self, pictures: Iterable[Picture]) -> None:
         for picture in pictures:
@@ -465,5 +493,7 @@ def summary_of(detector: HyperFSAD, notes: Sequence[str]) -> dict[str, Any]:
         "resolution": detector.encoding_.resolution,
         "rotations": detector.rotations_,
         "tiles": detector.tile_side_,
+        "defects": [{"name": n, "examples": c} for n, c in detector.defects_.counts.items()],
+        "examples": [example.sha256 for example in detector.defects_.examples],
         "notes": list(map(station_text, notes)),
     }

@@ -11,6 +11,14 @@ class TraceFieldRecord(TypedDict):
     """Whether each part has a value of its own, as a serial number."""
 
 
+class DefectRecord(TypedDict):
+    """A defect that a product can name."""
+
+    name: str
+    examples: int
+    """Parts that somebody has called so, and it has learnt."""
+
+
 class ProductRecord(TypedDict):
     """A product, and what its detector has learnt."""
 
@@ -41,6 +49,8 @@ class ProductRecord(TypedDict):
     resolution: int
     rotations: int
     tiles: int | None
+    defects: list[DefectRecord]
+    """In the order in which they were first taught."""
     notes: list[str]
     """What the last change reported."""
 
@@ -124,6 +134,10 @@ class InspectionRowRecord(TypedDict):
     """The product's own fields, such as serial and lot."""
     first: bool
     """False where the same part was inspected before."""
+    defect: str | None
+    """What it is called: by a person, or else by the product; `unknown` where none is near, null where nothing was taught or the part is good."""
+    defect_score: float | None
+    """How like the nearest example it is, at most 1; null where a person named it."""
 
 
 class AdaptingRecord(TypedDict):
@@ -188,6 +202,10 @@ class InspectionRecord(TypedDict):
     """The product's own fields, such as serial and lot."""
     first: bool
     """False where the same part was inspected before."""
+    defect: str | None
+    """What it is called: by a person, or else by the product; `unknown` where none is near, null where nothing was taught or the part is good."""
+    defect_score: float | None
+    """How like the nearest example it is, at most 1; null where a person named it."""
     anomalous: bool | None
     branches: dict[str, float]
     """The scores of the branches."""
@@ -201,9 +219,8 @@ class InspectionRecord(TypedDict):
     """Width and height of the image."""
     foreign: bool | None
     """Whether it looks like another product."""
-    defect: str | None
     learnt: bool | None
-    """Whether the product has learnt it because of the label."""
+    """Whether the product has learnt it because of the label: as a good part, or as an example of the defect."""
 
 
 class RejectedImageRecord(TypedDict):

@@ -39,6 +39,13 @@ class TraceField(BaseModel):
     )
 
 
+class DefectOut(BaseModel):
+    """A defect that a product can name."""
+
+    name: str
+    examples: int = Field(description="Parts that somebody has called so, and it has learnt.")
+
+
 class ProductOut(BaseModel):
     """A product, and what its detector has learnt."""
 
@@ -65,6 +72,7 @@ class ProductOut(BaseModel):
     resolution: int
     rotations: int
     tiles: int | None
+    defects: list[DefectOut] = Field(description="In the order in which they were first taught.")
     notes: list[str] = Field(description="What the last change reported.")
 
 
@@ -149,6 +157,13 @@ class InspectionRow(BaseModel):
     image: str = Field(description="sha256 of the uploaded file.")
     fields: dict[str, str] = Field(description="The product's own fields, such as serial and lot.")
     first: bool = Field(description="False where the same part was inspected before.")
+    defect: str | None = Field(
+        description="What it is called: by a person, or else by the product; `unknown` where none"
+        " is near, null where nothing was taught or the part is good."
+    )
+    defect_score: float | None = Field(
+        description="How like the nearest example it is, at most 1; null where a person named it."
+    )
 
 
 class ProductChange(BaseModel):
@@ -199,9 +214,9 @@ class InspectionOut(InspectionRow):
     regions: list[dict[str, Any]] = Field(description="As in results.jsonl.")  # type: ignore[assignment]
     size: list[int] = Field(description="Width and height of the image.")
     foreign: bool | None = Field(description="Whether it looks like another product.")
-    defect: str | None
     learnt: bool | None = Field(
-        description="Whether the product has learnt it because of the label."
+        description="Whether the product has learnt it because of the label: as a good part, or as"
+        " an example of the defect."
     )
 
 
@@ -353,7 +368,14 @@ class Labelling(BaseModel):
     kind: Literal["fine", "bad"]
     learn: bool = Field(True, description="Of fine: whether the product learns the image.")
     confirm: bool = Field(False, description="Of fine: teach it even if it was anomalous.")
-    defect: str | None = Field(None, max_length=100, description="Of bad: the kind of defect.")
+    defect: str | None = Field(
+        None,
+        max_length=100,
+        description="Of bad: what the defect is called; it is learnt.",
+    )
+    at: tuple[float, float] | None = Field(
+        None, description="Of a defect: where it is, as x and y in pixels of the image."
+    )
 
 
 class SessionOut(BaseModel):

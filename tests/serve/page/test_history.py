@@ -99,7 +99,7 @@ def test_one_inspection_is_a_link_and_a_page_to_print(full: Running, visit: Open
     page.emulate_media(media="print")
     for hidden in ("#bar", ".stage", ".label-bad", ".sheet-tools"):
         assert not page.locator(hidden).is_visible(), hidden
-    for shown in ("img.print-only", ".gauge", ".evidence img", "footer.print-only"):
+    for shown in ("img.print-only", ".gauge", ".evidence .crops", "footer.print-only"):
         assert page.locator(shown).is_visible(), shown
     until(page, "document.querySelector('img.print-only').naturalWidth > 100")
     assert bad["image"] in page.locator("footer").inner_text()

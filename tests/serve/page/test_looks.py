@@ -59,7 +59,7 @@ def test_axe_finds_nothing(
     page = inspected(visit(taught.url, color_scheme=scheme), pictures[5])
     assert complaints(page) == []
     page.keyboard.press("b")
-    page.wait_for_selector(".toast")
+    page.wait_for_selector("text=A person says: bad.")
     assert complaints(page) == []
     page.keyboard.press("u")
     page.wait_for_selector("text=Taken back.")

@@ -12,7 +12,6 @@ from fastapi.responses import FileResponse, StreamingResponse
 
 from ...errors import HyperfsadError, ImageError, UsageError
 from ...results.result import AnomalyResult
-from ...wording import visible
 from ..labels import BAD
 from ..pictures import Picture, checked_picture
 from ..refusals import ConflictError, ForbiddenError, TooLargeError, problem
@@ -134,10 +133,11 @@ def wanted(
         str | None, Query(max_length=100, description="With which a field's value begins.")
     ] = None,
     field: Annotated[str | None, Query(max_length=30, description="Which field it is.")] = None,
+    defect: Annotated[str | None, Query(max_length=100, pattern="^[^\\x00]*$")] = None,
 ) -> Filter:
     """Which inspections; times without a zone are UTC."""
     times = microseconds(since), microseconds(until)
-    return Filter(product, verdict, label, *times, min_level, max_level, value, field)
+    return Filter(product, verdict, label, *times, min_level, max_level, value, field, defect)
 
 
 Wanted = Annotated[Filter, Depends(wanted)]
@@ -313,14 +313,18 @@ async def label(
     inspection_id: Id, labelling: Labelling, request: Request, station: Here, actor: Inspector
 ) -> InspectionOut:
     """Says what the part really is. `fine` teaches it to the product, which needs the role admin,
-    unless `learn` is false; `bad` keeps it as a defect for the evaluation. A part that was
+    unless `learn` is false; `bad` keeps it as a defect for the evaluation. With `defect` the
+    product names parts like it from then on, which changes no verdict; a part that is bad already
+    gets the name, or another one. A part that was
     anomalous or looks like another product is taught only with `confirm`: without it, the answer is
     409, and its facts tell both thresholds and how many of the latest verdicts would change."""
     labels = station.labels
     if labelling.kind == BAD:
-        defect = visible(" ".join((labelling.defect or "").split())) or None
-        return await run_in_threadpool(labels.bad, actor, inspection_id, defect)
-    if labelling.defect is not None:
+        defect = " ".join((labelling.defect or "").split())
+        if not defect:
+            return await run_in_threadpool(labels.bad, actor, inspection_id)
+        return await in_engine(request, labels.name, actor, inspection_id, defect, labelling.at)
+    if labelling.defect is not None or labelling.at is not None:
         raise UsageError("fine-with-defect")
     if labelling.learn and actor.role != ADMIN:
         raise ForbiddenError("teaching-needs-admin")

@@ -152,7 +152,13 @@ async def extend_product(
 @router.get("/{product_id}/images/{part}/thumbnail", **JPEG)
 def good_part(product_id: Id, part: Part, station: Here) -> Response:
     """A small picture of a good part."""
-    return jpeg(station.products.good_part(product_id, part))
+    return jpeg(station.products.good_part_thumbnail(product_id, part))
+
+
+@router.get("/{product_id}/images/{part}/picture", **JPEG)
+def good_part_picture(product_id: Id, part: Part, station: Here) -> Response:
+    """A good part as a JPEG, large ones made smaller."""
+    return jpeg(station.products.good_part_picture(product_id, part))
 
 
 @router.delete("/{product_id}/images/{part}")

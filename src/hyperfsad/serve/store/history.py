@@ -37,6 +37,7 @@ class Filter:
     value: str | None = None
     """With which a value of a field begins, in upper or lower case; of `field`, or of any."""
     field: str | None = None
+    defect: str | None = None
 
     def query(self) -> Any:
         """Selects the columns of `InspectionRow`, and the number."""
@@ -48,6 +49,7 @@ class Filter:
             (Inspection.time.__lt__, self.until),
             (Inspection.level.__ge__, self.min_level),
             (Inspection.level.__le__, self.max_level),
+            (Inspection.defect.__eq__, self.defect),
         )
         query = select(*_HISTORY_COLUMNS, Inspection.number).join(
             ProductRow, ProductRow.id == Inspection.product_id

@@ -134,6 +134,7 @@ class Inspection(Base):
         Index(None, "verdict", "number"),
         Index(None, "product_id", "verdict", "number"),
         Index(None, "label", "number"),
+        Index(None, "defect", "number"),
         Index(None, "product_id", "revision", "number"),
         Index(None, "product_id", "part"),
         Index(None, "time"),
@@ -158,6 +159,9 @@ class Inspection(Base):
     """Which part it is, by the fields that differ with each."""
     first: Mapped[bool] = mapped_column(default=True)
     """Whether this part came for the first time; also where nobody knows."""
+    defect: Mapped[str | None] = mapped_column(TITLE)
+    """What it is called: by a person, or else by the detector."""
+    defect_score: Mapped[float | None]
 
 
 class TraceValue(Base):
@@ -212,9 +216,12 @@ class LabelRow(Base):
     role: Mapped[str] = mapped_column(String(12))
     user: Mapped[str] = mapped_column(TITLE)
     part: Mapped[str | None] = mapped_column(HASH)
-    """The image as a good part, if the product learnt it because of the label, and in which version
-    it did."""
+    """The hash of its pixels, if the product learnt it because of the label: as a good part, and in
+    which version it did, or as an example of the defect."""
     revision: Mapped[int | None]
+    x: Mapped[float | None]
+    y: Mapped[float | None]
+    """Where the defect is, if somebody said so."""
     older: Mapped[bool] = mapped_column(default=False)
     """Whether it was there before that: undoing what was learnt leaves the label."""
 

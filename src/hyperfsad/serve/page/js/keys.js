@@ -5,7 +5,7 @@ import { t } from "./i18n.js";
 
 let current = [];
 
-// Each: { key, text (catalogue key), run, shown }. They hold until the view is left.
+// Each: { key, text (catalogue key; null: it is not listed), run, shown }. They hold until the view is left.
 export function setKeys(found) {
   current = found;
 }
@@ -42,7 +42,7 @@ export function listen() {
 }
 
 export function showKeys() {
-  const rows = [...current, { key: "?", text: "key.help" }].map((one) =>
+  const rows = [...current.filter((one) => one.text), { key: "?", text: "key.help" }].map((one) =>
     h("tr", {}, h("td", {}, h("kbd", {}, one.shown ? t(one.shown) : one.key.toUpperCase())), h("td", {}, t(one.text))));
   const dialog = h("dialog", { "aria-label": t("key.title") },
     h("h2", {}, t("key.title")),

@@ -10,9 +10,11 @@ const QUALITY = 0.95;
 const STEPS = [0, 1, 2, 5, 10, 30, 60];
 
 export class Camera {
-  // `take` gets one picture at a time; `every` (seconds, 0: by hand) is asked for where it is given.
-  constructor({ take, every = null, onEvery = () => {} }) {
+  // `take` gets one picture at a time; `every` (seconds, 0: by hand) is asked for where it is given. What the camera
+  // sees stands above its buttons, or wherever `preview(video)` puts it; null: it is off.
+  constructor({ take, every = null, onEvery = () => {}, preview = null }) {
     this.take = take;
+    this.preview = preview;
     this.every = every;
     this.onEvery = onEvery;
     this.stream = null;
@@ -49,7 +51,8 @@ export class Camera {
     });
     const which = h("select", { "aria-label": t("camera.which"), hidden: true, onchange: () => this.change(which.value) });
     this.list(which);
-    replace(this.node, this.video,
+    this.preview?.(this.video);
+    replace(this.node, this.preview ? null : this.video,
       h("div", { class: "row" }, shot, this.every !== null && rhythm, which,
         h("button", { type: "button", onclick: () => this.stop() }, t("camera.stop")), this.sizes));
     if (this.every !== null) this.setEvery(this.every);
@@ -83,6 +86,7 @@ export class Camera {
     clearInterval(this.timer);
     this.stream?.getTracks().forEach((track) => track.stop());
     this.stream = null;
+    this.preview?.(null);
     this.draw();
   }
 

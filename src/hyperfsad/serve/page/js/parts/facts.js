@@ -1,11 +1,7 @@
-// What was measured: how far the part reaches, the regions, the label.
+// What was measured: how far the part reaches, and the regions.
 
-import { h, replace, svg } from "../dom.js";
-import * as api from "../api.js";
+import { h, svg } from "../dom.js";
 import { number, reached, t } from "../i18n.js";
-import { hush, say, tell } from "../said.js";
-import { isEngineer } from "../state.js";
-import { taught } from "./asking.js";
 
 const KINDS = { unexpected: "region.unexpected", missing: "region.missing" };
 
@@ -25,8 +21,7 @@ export function gauge(found) {
     svg("line", { class: "gauge-threshold", x1: place(1), x2: place(1), y1: "1.15rem", y2: "2.85rem" }),
     svg("text", { x: place(1), y: ".9rem", "text-anchor": "middle" }, t("score.limit")),
     svg("circle", { class: "gauge-mark", cx: place(found.level), cy: "2rem", r: ".55rem" }));
-  return h("div", {}, drawn, h("p", { class: "number" }, words(found)),
-    found.p_value !== null && h("p", { class: "pale number" }, t("score.pvalue", { value: number(found.p_value, 3) })));
+  return h("div", { class: "reach" }, drawn, h("p", { class: "number" }, words(found)));
 }
 
 // `chosen(place)` is called where somebody points at a region, `asked(region)` where they want to know why.
@@ -48,84 +43,14 @@ export function regions(found, { chosen, asked }) {
 
 const BRANCHES = { map: "branch.map", cls: "branch.cls", missing: "branch.missing" };
 
-// For engineers: the figures behind the level, and what the score is made of.
-export function details(found) {
+// The figures behind the level; for engineers also what the score is made of.
+export function details(found, whole) {
   const figure = (value) => (value === null ? "–" : number(value, 4));
   const rows = [[t("score.title"), figure(found.score)], [t("score.threshold"), figure(found.threshold)],
     [t("detail.peak"), figure(found.map_peak)], [t("detail.mapthreshold"), figure(found.map_threshold)]];
-  rows.push(...Object.entries(found.branches).map(([name, value]) => [name in BRANCHES ? t(BRANCHES[name]) : name, figure(value)]));
+  if (whole) rows.push(...Object.entries(found.branches).map(([name, value]) => [name in BRANCHES ? t(BRANCHES[name]) : name, figure(value)]));
   rows.push([t("detail.from"), found.threshold_from ?? "–"], [t("detail.revision"), number(found.revision)], [t("detail.size"), found.size.join(" × ")]);
   return h("details", { class: "more" }, h("summary", {}, t("detail.title")),
+    found.p_value !== null && h("p", { class: "pale number" }, t("score.pvalue", { value: number(found.p_value, 3) })),
     h("table", {}, h("tbody", {}, rows.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value))))));
-}
-
-const LABELS = { fine: "label.isfine", bad: "label.isbad" };
-
-// What a person says of the part that is shown, by button or by key.
-export class LabelButtons {
-  // `changed(found)` hears of what was said.
-  constructor(changed) {
-    this.changed = changed;
-    this.found = null;
-    this.latest = new Map(); // each part as the station knows it
-    this.turns = new Map();
-    this.node = h("div", { class: "labels" });
-  }
-
-  // One after the other for each part: taking back waits for what is being learnt.
-  turn(id, work) {
-    const mine = (this.turns.get(id) ?? Promise.resolve()).then(() => work(this.latest.get(id))).catch(tell);
-    this.turns.set(id, mine);
-    mine.then(() => { if (this.turns.get(id) === mine) this.turns.delete(id); });
-    return mine;
-  }
-
-  came(found) {
-    this.latest.set(found.id, found);
-    this.changed(found);
-  }
-
-  set(kind) {
-    const learn = kind === "fine" && isEngineer();
-    return this.found && this.turn(this.found.id, async ({ id, label, learnt }) => {
-      if (label && !(learn && label === "fine" && !learnt)) return;
-      if (learn) say(t("label.learning"), { stays: true });
-      const answer = await taught((more) => api.label(id, kind, kind === "fine" ? { learn, ...more } : {})).catch((error) => {
-        hush();
-        throw error;
-      });
-      if (answer === null) {
-        hush();
-        return;
-      }
-      this.came(answer);
-      const text = kind === "bad" ? t("label.keptbad") : learn ? t("label.taught") : t("label.keptfine");
-      say(text, { actions: [h("button", { type: "button", onclick: () => this.undo(id) }, t("label.undo"))] });
-    });
-  }
-
-  undo(id = this.found?.id) {
-    if (this.turns.has(id)) say(t("label.undoing"), { stays: true });
-    return id && this.turn(id, async ({ label }) => {
-      if (!label) return;
-      this.came(await api.patient(() => api.undoLabel(id)));
-      say(t("label.undone"));
-    });
-  }
-
-  shows(found) {
-    this.found = found;
-    this.latest.set(found.id, found);
-    if (found.label) {
-      const learnt = found.learnt ? t("label.learnt") : "";
-      replace(this.node, h("p", {}, h("strong", {}, t(LABELS[found.label])), " ", learnt),
-        isEngineer() && found.label === "fine" && !found.learnt
-          && h("button", { type: "button", onclick: () => this.set("fine") }, t("learnt.teach"), h("kbd", {}, "F")),
-        (isEngineer() || !found.learnt) && h("button", { type: "button", onclick: () => this.undo() }, t("label.undo"), h("kbd", {}, "U")));
-    } else {
-      replace(this.node,
-        h("button", { type: "button", class: "label-fine", onclick: () => this.set("fine") }, t("label.fine"), h("kbd", {}, "F")),
-        h("button", { type: "button", class: "label-bad", onclick: () => this.set("bad") }, t("label.bad"), h("kbd", {}, "B")));
-    }
-  }
 }

@@ -7,7 +7,7 @@ import { WORDS } from "./verdict.js";
 const TIMES = ["since", "until"];
 const LEVELS = ["min_level", "max_level"];
 const TITLES = { since: "history.since", until: "history.until", min_level: "history.least", max_level: "history.most" };
-const NAMES = ["product", "verdict", "label", "value", ...TIMES, ...LEVELS];
+const NAMES = ["product", "verdict", "defect", "label", "value", ...TIMES, ...LEVELS];
 
 // The field of a browser has local time without a zone; the station wants to know the moment.
 const toField = (text) => {
@@ -27,10 +27,12 @@ function select(label, options) {
 export class Filters {
   // `changed()` is called when somebody has changed a field.
   constructor(products, query, changed) {
+    const defects = [...new Set(products.flatMap((one) => one.defects.map((defect) => defect.name)))].sort();
     const words = Object.entries(WORDS).map(([value, key]) => [value, t(key)]);
     this.fields = {
       product: select(t("history.anyproduct"), products.map((one) => [one.id, one.name])),
       verdict: select(t("history.anyverdict"), words),
+      defect: select(t("name.any"), [...defects.map((name) => [name, name]), ["unknown", t("name.unknown")]]),
       label: select(t("history.anylabel"), [["fine", t("history.fine")], ["bad", t("history.bad")]]),
       value: h("input", { type: "search", maxlength: 100, placeholder: t("field.search"), "aria-label": t("field.search") }),
       since: h("input", { type: "datetime-local" }),
@@ -42,15 +44,16 @@ export class Filters {
       const value = query.get(name) ?? "";
       this.fields[name].value = TIMES.includes(name) ? toField(value) : LEVELS.includes(name) ? toPercent(value) : value;
     }
-    // a product that was deleted is in no list, and its inspections are still there
-    const product = query.get("product");
-    if (product && this.fields.product.value !== product) {
-      this.fields.product.append(h("option", { value: product }, t("history.deleted")));
-      this.fields.product.value = product;
+    // a product that was deleted is in no list, nor a name that is not taught; their inspections are still there
+    for (const [name, text] of [["product", t("history.deleted")], ["defect", query.get("defect")]]) {
+      const value = query.get(name);
+      if (!value || this.fields[name].value === value) continue;
+      this.fields[name].append(h("option", { value }, text));
+      this.fields[name].value = value;
     }
     const titled = (name) => h("label", { class: "filter" }, h("span", {}, t(TITLES[name])), this.fields[name]);
     const form = h("form", { "aria-label": t("history.filters") },
-      this.fields.product, this.fields.verdict, this.fields.label, this.fields.value,
+      this.fields.product, this.fields.verdict, this.fields.defect, this.fields.label, this.fields.value,
       [...TIMES, ...LEVELS].map(titled),
       h("button", { type: "reset", class: "quiet" }, t("history.reset")));
     form.addEventListener("submit", (event) => event.preventDefault());

@@ -32,11 +32,12 @@ async function isReadable(file) {
 class Queue {
   constructor(product) {
     this.product = product;
-    this.found = []; // the verdicts since the page was opened, the latest first
+    this.found = []; // the verdicts since the page was opened, the latest last
     this.files = [];
     this.running = 0;
     this.paused = false;
-    this.view = null; // hears `arrived(found)` and `waits(name)` while it is shown
+    this.batch = []; // the verdicts of what was brought together
+    this.view = null; // hears `arrived(found)`, `waits(name)` and `summed(batch)` while it is shown
   }
 
   get left() {
@@ -49,6 +50,7 @@ class Queue {
       hush();
       this.counts = { good: 0, anomalous: 0, unjudged: 0, unreadable: 0, failed: 0 };
       this.refused = [];
+      this.batch = [];
     }
     const fields = takeValues(this.product);
     const all = files.map((file) => new Promise((done) => this.files.push({ file, fields, name: shown(file.name), done, key: newKey(), tries: 0 })));
@@ -79,8 +81,9 @@ class Queue {
 
   arrived(found) {
     this.counts[found.verdict] += 1;
+    this.batch.push(found);
     if (this.view) this.view.arrived(found);
-    else this.found.unshift(found);
+    else this.found.push(found);
   }
 
   // Whether the file goes back into the queue, until the station is back or somebody has signed in.
@@ -117,7 +120,8 @@ class Queue {
     const told = [t("sum.good", { count: good }), t("sum.anomalous", { count: anomalous }),
       unjudged && t("sum.unjudged", { count: unjudged }), unreadable && t("sum.unreadable", { count: unreadable }),
       failed && t("sum.failed", { count: failed })];
-    sayAll([told.filter(Boolean).join(", "), ...this.refused], this.refused.length > 0);
+    if (this.view && this.batch.length > 1) this.view.summed(this.batch);
+    if (!this.view || this.batch.length < 2 || this.refused.length) sayAll([told.filter(Boolean).join(", "), ...this.refused], this.refused.length > 0);
   }
 }
 

@@ -11,15 +11,16 @@ const KINDS = { drop: "source.drop", camera: "source.camera", live: "source.live
 
 // What stands on the place for parts.
 export function partWords() {
-  return isTouch() ? { text: t("inspect.choose") } : { text: t("inspect.drop"), hint: t("inspect.hint") };
+  return isTouch() ? { text: t("inspect.choose"), hint: null } : { text: t("inspect.drop"), hint: t("inspect.hint") };
 }
 
 export class Sources {
-  // `take(files)` inspects pictures, `live(id)` shows an inspection that somebody else made.
-  constructor({ product, take, live, context }) {
+  // `take(files)` inspects pictures, `live(id)` shows an inspection that somebody else made, `preview(video)` shows what
+  // the camera sees.
+  constructor({ product, take, live, preview, context }) {
     this.zone = dropZone({ ...partWords(), take, whole: true });
     this.camera = new Camera({
-      take: (file) => take([file]), every: wishes.every, onEvery: (every) => wish({ every }),
+      take: (file) => take([file]), every: wishes.every, onEvery: (every) => wish({ every }), preview,
     });
     this.live = new Live(product, live);
     this.phone = phoneCamera(take);

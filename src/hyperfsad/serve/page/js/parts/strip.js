@@ -1,4 +1,4 @@
-// The verdicts of this sitting, the latest first.
+// The verdicts of this sitting in their order, the latest at the end.
 
 import { h } from "../dom.js";
 import { address } from "../api.js";
@@ -14,6 +14,7 @@ export class Strip {
     this.open = open;
     this.all = all;
     this.chosen = null;
+    // one stop of the tab key; arrow keys go on from there
     this.list = h("ul", { class: "strip-list", "aria-label": t("strip.title") });
     this.summary = h("p", { class: "strip-summary number", role: "status" });
     this.node = h("div", { class: "strip", hidden: true }, this.list, this.summary);
@@ -23,11 +24,11 @@ export class Strip {
   }
 
   add(found) {
-    this.all.unshift(found);
-    this.list.prepend(this.item(found));
+    this.all.push(found);
+    this.list.append(this.item(found));
     if (this.all.length > MOST) {
-      this.all.pop();
-      this.list.lastChild.remove();
+      this.all.shift();
+      this.list.firstChild.remove();
     }
     this.count();
   }
@@ -35,9 +36,9 @@ export class Strip {
   item(found) {
     const words = `${found.name}: ${t(WORDS[found.verdict])}${found.label ? `, ${t(LABELS[found.label])}` : ""}`;
     return h("li", { "data-id": found.id }, h("button", {
-      type: "button", class: found.verdict, "aria-label": words, title: words, onclick: () => this.open(this.of(found.id)),
+      type: "button", class: found.verdict, tabindex: "-1", "aria-label": words, title: words, onclick: () => this.open(this.of(found.id)),
     }, h("img", { src: address(`inspections/${found.id}/thumbnail`), alt: "" }), shape(found.verdict),
-    found.label && h("span", { class: "strip-label", "aria-hidden": "true" }, found.label === "fine" ? "F" : "B")));
+    found.label && h("span", { class: "strip-label", "aria-hidden": "true" }, t(found.label === "fine" ? "letter.fine" : "letter.bad"))));
   }
 
   of(id) {
@@ -54,19 +55,23 @@ export class Strip {
 
   choose(id) {
     this.chosen = id;
+    const last = this.list.lastElementChild;
     for (const item of this.list.children) {
       const mine = item.dataset.id === id;
       if (mine) item.firstChild.setAttribute("aria-current", "true");
       else item.firstChild.removeAttribute("aria-current");
+      item.firstChild.tabIndex = mine || (id === null && item === last) ? 0 : -1;
+      if (mine) item.scrollIntoView({ block: "nearest", inline: "nearest" });
     }
   }
 
-  // To the next (1) or the previous (-1) in what is shown.
+  // To what came before (-1) or after (1) what is shown; the focus follows where it was here.
   move(way) {
-    const place = this.all.findIndex((one) => one.id === this.chosen) + way;
+    const place = this.chosen === null ? this.all.length - 1 : this.all.findIndex((one) => one.id === this.chosen) + way;
     if (place < 0 || place >= this.all.length) return;
+    const focused = this.list.contains(document.activeElement);
     this.open(this.all[place]);
-    this.list.children[place].scrollIntoView({ block: "nearest", inline: "nearest" });
+    if (focused) this.list.children[place].firstChild.focus();
   }
 
   waits(count) {

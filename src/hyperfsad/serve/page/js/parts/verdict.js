@@ -12,6 +12,11 @@ const SHAPES = {
   unjudged: () => [svg("path", { ...STROKES, d: "M50 5 95 50 50 95 5 50Z", "stroke-width": 9 }), svg("path", { ...STROKES, d: "M32 50h36", "stroke-width": 10 })],
 };
 
+// What a defect is called; nothing where it has no name.
+export function defectName(found) {
+  return found.defect === "unknown" ? t("name.unknown") : found.defect;
+}
+
 export function shape(verdict) {
   return svg("svg", { class: `shape ${verdict}`, viewBox: "0 0 100 100", "aria-hidden": "true" }, SHAPES[verdict]());
 }
@@ -46,11 +51,20 @@ export class Verdict {
 
   shows(found) {
     this.node.className = `verdict ${found.verdict}`;
+    const defect = found.defect && h("strong", { class: "verdict-defect" }, defectName(found));
     const reason = found.foreign ? t("verdict.foreign") : found.verdict === "anomalous" && found.regions.length
       ? t("verdict.regions", { count: found.regions.length }) : null;
     const reach = found.level === null ? null : t("score.words", { reach: reached(found.level) });
-    this.fill(shape(found.verdict),
-      h("div", {}, h("p", { class: "verdict-word" }, t(WORDS[found.verdict])),
-        h("p", { class: "verdict-note" }, [found.name, reach, reason].filter(Boolean).join(" · "))));
+    this.fill(shape(found.verdict), h("p", { class: "verdict-word" }, t(WORDS[found.verdict])),
+      h("div", { class: "verdict-notes" }, h("p", { class: "verdict-reach" }, [defect, defect && reach && " · ", reach]), h("p", { class: "verdict-note" }, [found.name, reason].filter(Boolean).join(" · "))));
+  }
+
+  // What became of several parts: the worst of them counts.
+  sums(batch) {
+    const of = (verdict) => batch.filter((one) => one.verdict === verdict).length;
+    const worst = of("anomalous") ? "anomalous" : of("unjudged") ? "unjudged" : "good";
+    this.node.className = `verdict ${worst}`;
+    this.fill(shape(worst), h("p", { class: "verdict-word" }, t(`sum.${worst}`, { count: of(worst) })),
+      h("div", { class: "verdict-notes" }, h("p", { class: "verdict-reach" }, t("batch.of", { count: batch.length }))));
   }
 }

@@ -7,7 +7,7 @@ import { addKeys } from "../keys.js";
 import { tell } from "../said.js";
 import { Filters } from "../parts/filters.js";
 import { fieldWords } from "../parts/fields.js";
-import { badge } from "../parts/verdict.js";
+import { badge, defectName } from "../parts/verdict.js";
 
 const PAGE = 50;
 const LABELS = { fine: "history.fine", bad: "history.bad" };
@@ -21,6 +21,7 @@ function row(found) {
     cell("inspect.product", found.product),
     cell("history.time", h("time", { datetime: found.time }, when(found.time))),
     cell("history.reach", found.level === null ? t("score.alone", { score: number(found.score, 3) }) : reached(found.level)),
+    cell("name.title", found.defect ? defectName(found) : "–"),
     cell("history.label", found.label ? t(LABELS[found.label]) : "–"));
 }
 
@@ -33,7 +34,7 @@ class History {
     this.turn = 0;
     this.filters = new Filters(products, context.query, () => this.filtered());
     this.body = h("tbody", {});
-    const heads = ["history.picture", "history.name", "verdict.title", "inspect.product", "history.time", "history.reach", "history.label"];
+    const heads = ["history.picture", "history.name", "verdict.title", "inspect.product", "history.time", "history.reach", "name.title", "history.label"];
     this.table = h("table", { class: "history-table" },
       h("caption", { class: "hidden-text" }, t("nav.history")),
       h("thead", {}, h("tr", {}, heads.map((name, place) => h("th", { scope: "col" }, place ? t(name) : h("span", { class: "hidden-text" }, t(name)))))), this.body);

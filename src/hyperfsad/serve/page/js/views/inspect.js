@@ -1,4 +1,4 @@
-// Inspecting: the verdict first, then where and why, then what a person says of it.
+// Inspecting, in one screen: the verdict across, the part in its place, and beside it what to do and why.
 
 import { h, replace } from "../dom.js";
 import * as api from "../api.js";
@@ -7,20 +7,22 @@ import { addKeys } from "../keys.js";
 import { go } from "../router.js";
 import { isEngineer, wish, wishes } from "../state.js";
 import { LineHint } from "../parts/adapting.js";
+import { Batch } from "../parts/batch.js";
 import { EvidencePanel } from "../parts/evidence.js";
-import { LabelButtons, details, gauge, regions } from "../parts/facts.js";
+import { details, gauge, regions } from "../parts/facts.js";
 import { FieldEntry } from "../parts/fields.js";
 import { handed } from "../parts/handed.js";
+import { LabelButtons } from "../parts/labelling.js";
 import { queueOf } from "../parts/queue.js";
 import { sound } from "../parts/sound.js";
-import { Sources } from "../parts/sources.js";
+import { Sources, partWords } from "../parts/sources.js";
 import { Strip } from "../parts/strip.js";
 import { Verdict } from "../parts/verdict.js";
 import { Viewer } from "../parts/viewer.js";
 import { steps } from "./start.js";
 
 class Inspecting {
-  constructor(product, context) {
+  constructor(products, product, context) {
     this.product = product;
     this.context = context;
     this.found = null;
@@ -28,27 +30,35 @@ class Inspecting {
     this.verdict = new Verdict();
     this.evidence = new EvidencePanel();
     this.viewer = new Viewer((x, y) => this.evidence.shows(this.found, x, y));
-    this.labels = new LabelButtons((found) => this.changed(found));
+    this.labels = new LabelButtons((found) => this.changed(found), () => this.viewer.marked);
     this.facts = h("div", { class: "card facts-card", hidden: true });
     this.strip = new Strip((found) => this.shows(found), this.queue.found);
-    this.sources = new Sources({ product, take: (files) => this.queue.inspect(files), live: (id) => this.live(id), context });
-    this.body = h("div", { class: "inspect-body empty" }, this.viewer.node, h("aside", {}, this.facts, new FieldEntry(product).node, this.sources.node), this.evidence.node);
+    this.batch = new Batch((found) => this.shows(found));
+    this.back = h("button", { type: "button", class: "batch-back", hidden: true, onclick: () => this.sums() }, t("batch.back"), h("kbd", {}, "R"));
+    this.camera = h("div", { class: "camera-place", hidden: true });
+    this.sources = new Sources({
+      product, take: (files) => this.queue.inspect(files), live: (id) => this.live(id), preview: (video) => this.previews(video), context,
+    });
     this.line = new LineHint(product, context.signal);
-    this.node = h("div", { class: "inspect" }, this.verdict.node, this.line.node, this.strip.node, this.body);
+    this.part = h("div", { class: "part empty" }, h("p", { class: "empty-hint", onclick: () => this.sources.choose() }, partWords().hint), this.viewer.node, this.batch.node, this.camera);
+    this.panel = h("aside", { class: "panel", "aria-label": t("inspect.panel") },
+      h("div", { class: "panel-head" }, chooser(products, product), this.sources.tabs),
+      this.labels.node, this.back, new FieldEntry(product).node, this.sources.node, this.evidence.node, this.facts, this.line.node);
+    this.node = h("div", { class: "inspect" }, this.verdict.node, this.panel, this.part, this.strip.node);
     this.queue.view = this;
     this.waits("");
     context.leaving(() => this.left());
-    if (this.strip.all.length) this.shows(this.strip.all[0]);
+    if (this.strip.all.length) this.shows(this.strip.all.at(-1));
     addKeys(
-      { key: "f", text: "key.fine", run: () => this.labels.set("fine") },
-      { key: "b", text: "key.bad", run: () => this.labels.set("bad") },
-      { key: "u", text: "key.undo", run: () => this.labels.undo() },
+      ...this.labels.keys,
       { key: "e", text: "key.evidence", run: () => this.found && this.evidence.shows(this.found) },
-      { key: "o", text: "key.overlay", run: () => this.viewer.toggle() },
+      ...this.viewer.keys,
       { key: "ArrowLeft", shown: "key.left", text: "key.previous", run: () => this.strip.move(-1) },
       { key: "ArrowRight", shown: "key.right", text: "key.next", run: () => this.strip.move(1) },
+      { key: "r", text: "key.batch", run: () => !this.back.hidden && this.sums() },
       { key: "d", text: "key.drop", run: () => this.sources.choose() },
       { key: " ", shown: "key.space", text: "key.shoot", run: () => this.sources.shoot() },
+      { key: "c", text: "key.camera", run: () => this.swap() },
     );
   }
 
@@ -61,6 +71,18 @@ class Inspecting {
   waits(name) {
     this.verdict.works(this.queue.running > 0, name);
     this.strip.waits(this.queue.left);
+  }
+
+  // The camera sees where the part will be; beside a part it is small.
+  previews(video) {
+    this.camera.hidden = video === null;
+    const swap = h("button", { type: "button", class: "camera-swap", "aria-label": t("camera.swap"), title: t("camera.swap"), onclick: () => this.swap() }, "⤢");
+    replace(this.camera, video, video && swap);
+    this.part.classList.toggle("on-camera", video !== null);
+  }
+
+  swap() {
+    if (!this.camera.hidden && this.found) this.part.classList.toggle("on-camera");
   }
 
   async live(id) {
@@ -76,20 +98,38 @@ class Inspecting {
 
   shows(found) {
     this.found = found;
-    this.body.classList.remove("empty");
+    this.part.classList.remove("empty", "on-camera");
+    this.batch.node.hidden = true;
+    this.viewer.node.hidden = false;
+    this.back.hidden = !this.batch.found.some((one) => one.id === found.id);
     this.verdict.shows(found);
     this.viewer.shows(found);
     this.evidence.clear();
-    this.facts.hidden = false;
+    this.labels.node.hidden = this.facts.hidden = false;
     this.drawFacts();
     this.strip.choose(found.id);
+  }
+
+  summed(batch) {
+    this.batch.shows(batch);
+    this.sums();
+  }
+
+  sums() {
+    this.found = this.labels.found = null;
+    this.viewer.node.hidden = true;
+    this.batch.node.hidden = false;
+    this.verdict.sums(this.batch.found);
+    this.evidence.clear();
+    this.labels.node.hidden = this.facts.hidden = this.back.hidden = true;
+    this.part.classList.remove("empty", "on-camera");
+    this.strip.choose(null);
   }
 
   drawFacts() {
     const found = this.found;
     this.labels.shows(found);
-    replace(this.facts, h("h2", {}, t("score.reach")), gauge(found), this.labels.node,
-      h("h2", {}, t("region.title")),
+    replace(this.facts, gauge(found),
       regions(found, {
         chosen: (place) => this.viewer.point(place),
         asked: (region) => {
@@ -98,14 +138,14 @@ class Inspecting {
           return this.evidence.shows(found, region.peak.x, region.peak.y);
         },
       }),
-      h("p", { class: "pale" }, t("evidence.hint")),
-      isEngineer() && details(found));
+      details(found, isEngineer()));
   }
 
   changed(found) {
     this.strip.update(found);
     if (this.found?.id !== found.id) return;
     this.found = found;
+    this.verdict.shows(found);
     this.drawFacts();
   }
 }
@@ -129,8 +169,8 @@ async function show(place, context) {
   const wanted = context.params.id ?? wishes.product;
   const product = products.find((one) => one.id === wanted) ?? products[0];
   wish({ product: product.id });
-  const inspecting = new Inspecting(product, context);
-  replace(place, h("div", { class: "row inspect-head" }, chooser(products, product), inspecting.sources.tabs), inspecting.node);
+  const inspecting = new Inspecting(products, product, context);
+  replace(place, inspecting.node);
   const files = handed();
   if (files.length) inspecting.queue.inspect(files);
   return null;

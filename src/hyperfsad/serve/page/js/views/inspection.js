@@ -7,9 +7,10 @@ import { addKeys } from "../keys.js";
 import { say, tell } from "../said.js";
 import { isEngineer } from "../state.js";
 import { EvidencePanel } from "../parts/evidence.js";
-import { LabelButtons, details, gauge, regions } from "../parts/facts.js";
+import { details, gauge, regions } from "../parts/facts.js";
 import { fieldWords } from "../parts/fields.js";
-import { WORDS, shape } from "../parts/verdict.js";
+import { LabelButtons } from "../parts/labelling.js";
+import { WORDS, defectName, shape } from "../parts/verdict.js";
 import { Viewer } from "../parts/viewer.js";
 
 class Sheet {
@@ -17,24 +18,23 @@ class Sheet {
     this.found = found;
     this.evidence = new EvidencePanel();
     this.viewer = new Viewer((x, y) => this.evidence.shows(this.found, x, y));
-    this.labels = new LabelButtons((changed) => { this.found = changed; this.draw(); });
+    this.labels = new LabelButtons((changed) => { this.found = changed; this.draw(); }, () => this.viewer.marked);
+    this.defect = h("p", { class: "sheet-defect" });
     this.facts = h("div", { class: "card facts-card" });
     // paper has no slider: it gets the picture that the station draws, with the map and its legend
     const drawn = h("img", { class: "print-only", src: api.address(`inspections/${found.id}/overlay`), alt: "" });
     this.node = h("article", { class: "sheet" },
       h("header", { class: `sheet-head ${found.verdict}` }, shape(found.verdict),
-        h("div", {}, h("h1", {}, t(WORDS[found.verdict])), h("p", {}, `${found.product} · ${found.name}`), h("p", {}, fieldWords(found)),
+        h("div", {}, h("h1", {}, t(WORDS[found.verdict])), this.defect, h("p", {}, `${found.product} · ${found.name}`), h("p", {}, fieldWords(found)),
           h("p", {}, h("time", { datetime: found.time }, when(found.time))))),
-      h("div", { class: "inspect-body" }, h("div", {}, this.viewer.node, drawn), h("aside", {}, this.facts), this.evidence.node),
+      h("div", { class: "sheet-body" }, h("div", {}, this.viewer.node, drawn), h("aside", { "aria-label": t("inspect.panel") }, this.facts, this.evidence.node)),
       h("footer", { class: "pale print-only" }, `${t("sheet.id")} ${found.id} · sha256 ${found.image}`));
     context.leaving(() => this.evidence.clear());
     addKeys(
       { key: "p", text: "key.print", run: () => print() },
-      { key: "f", text: "key.fine", run: () => this.labels.set("fine") },
-      { key: "b", text: "key.bad", run: () => this.labels.set("bad") },
-      { key: "u", text: "key.undo", run: () => this.labels.undo() },
+      ...this.labels.keys,
       { key: "e", text: "key.evidence", run: () => this.evidence.shows(this.found) },
-      { key: "o", text: "key.overlay", run: () => this.viewer.toggle() },
+      ...this.viewer.keys,
     );
   }
 
@@ -47,6 +47,7 @@ class Sheet {
   draw() {
     const found = this.found;
     this.labels.shows(found);
+    this.defect.textContent = found.defect ? defectName(found) : "";
     replace(this.facts, h("h2", {}, t("score.reach")), gauge(found), this.labels.node,
       h("h2", {}, t("region.title")),
       regions(found, {
@@ -54,7 +55,7 @@ class Sheet {
         asked: (region) => (region.peak ? this.evidence.shows(found, region.peak.x, region.peak.y) : this.evidence.shows(found)),
       }),
       h("p", { class: "pale no-print" }, t("evidence.hint")),
-      details(found));
+      details(found, true));
   }
 }
 

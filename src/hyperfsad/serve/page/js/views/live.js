@@ -5,7 +5,7 @@ import { address, ask, products as askProducts } from "../api.js";
 import { number, percent, reached, t, when } from "../i18n.js";
 import { go } from "../router.js";
 import { sound } from "../parts/sound.js";
-import { WORDS, Verdict, badge } from "../parts/verdict.js";
+import { WORDS, Verdict, badge, defectName } from "../parts/verdict.js";
 
 const MOST = 24;
 const LOOK = 10000;
@@ -67,7 +67,7 @@ class Wall {
     const reach = found.level === null ? number(found.score, 3) : t("score.words", { reach: reached(found.level) });
     return h("li", {}, h("a", { href: `#/inspections/${found.id}`, class: `wall-item ${found.verdict}`, "aria-label": `${found.name}: ${t(WORDS[found.verdict])}` },
       h("img", { src: address(`inspections/${found.id}/thumbnail`), alt: "" }), badge(found.verdict),
-      h("span", { class: "wall-name" }, found.name), h("span", { class: "pale number" }, `${reach} · ${when(found.time)}`)));
+      found.defect && h("strong", {}, defectName(found)), h("span", { class: "wall-name" }, found.name), h("span", { class: "pale number" }, `${reach} · ${when(found.time)}`)));
   }
 
   async look(product) {
