@@ -67,8 +67,8 @@ def add_watch(command: argparse.ArgumentParser) -> None:
     --settle S    seconds without a change after which a file is complete [1]
     --patience S  seconds after which a file that cannot be decoded counts as failed [10]
     camera: inspect what a camera or a video shows, instead of files in a folder
-    --source ADDRESS  rtsp://…, /dev/video0, aravis://NAME, a video file, a folder, or @FILE that
-        holds the address
+    --source ADDRESS  rtsp://HOST/PATH, /dev/video0, aravis://NAME, a video file, a folder,
+        or @FILE that holds the address
     --trigger WHEN    when to inspect: every:500ms, or still: a part has arrived and stands still
         (default: every:500ms)
     --deadline TIME   such as 500ms: a verdict that comes later counts as none

@@ -54,6 +54,8 @@ class Camera:
         self.source, self.trigger, self.room = source, trigger, room
         self.state: State = "connecting"
         self.problem: HyperfsadError | None = None
+        self.latest: Frame | None = None
+        """What it sees now."""
         self.frames = self.shots = self.dropped = self.losses = 0
         self._wanted, self._notify = wanted, notify
         self._waiting: deque[Shot] = deque()
@@ -141,6 +143,7 @@ class Camera:
                 self._notify(Notice("source-back", source=self.source.name))
             self.state, self.problem = "running", None
         self.frames += 1
+        self.latest = frame
         found = self.trigger.fires(frame)
         if found is None or not self._wanted(frame):
             return
