@@ -2,6 +2,7 @@
 
 import stat
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -12,10 +13,12 @@ import pytest
 
 from hyperfsad.serve.client import StationClient, StationError
 from hyperfsad.serve.records import InspectionRowRecord, SourceRecord
+from hyperfsad.serve.settings import StationSettings
 from tests.conftest import make_picture
 from tests.connect.videos import RtspServer, make_video
 from tests.serve.conftest import ADMIN, INSPECT, png
 from tests.serve.stations import Running, Stations, refused, until
+from tests.serve.test_line import InProcess
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="stations are forked")
 
@@ -109,10 +112,29 @@ def test_what_is_late_counts_as_no_verdict(
     client.remove_source(product)
     assert state["judged"] == 0
     assert {row["verdict"] for row in rows(client, product)} <= {"unjudged"}
-    # those that were judged before they were known to be late are kept, without a verdict
-    for row in rows(client, product):
-        found = client.inspection(row["id"])
-        assert (found["late"], found["anomalous"], found["level"]) == (True, None, None)
+
+
+def test_a_verdict_that_was_made_too_late_is_kept_as_none(
+    tiny: str, tmp_path: Path, endless: Path
+) -> None:
+    running = InProcess(StationSettings(tmp_path / "store"), tiny)
+    client, engine = running.client, running.station.engine
+    product = client.create_product("bolt", [png(0)])["id"]
+    client.set_source(product, str(endless), trigger="software", deadline="2s")
+    when(client, product, lambda now: now["state"] == "running")
+    with running.held_up():
+        inspection = client.shoot(product)
+        until(lambda: engine.waiting, "the shot")
+        end = time.monotonic() + 2
+        until(lambda: time.monotonic() > end)
+    state = when(client, product, lambda now: now["late"] == 1)
+    until(partial(_is_there, client, inspection))
+    found = client.inspection(inspection)
+    assert (found["late"], found["anomalous"], found["level"]) == (True, None, None)
+    assert found["verdict"] == "unjudged"
+    assert found["score"] > 0
+    assert (state["judged"], state["shots"]) == (0, 1)
+    running.stop()
 
 
 def test_figures_and_pictures(
