@@ -27,7 +27,14 @@ LOGGER = "hyperfsad"
 
 INFORMATION = frozenset(
     {"encoder-loading", "images-done-before", "inspection-stopped", "lock-awaited", "ray-started"}
-    | {"results-replaced", "rotations-help", "rotations-useless", "running-preset", "store-open"}
+    | {
+        "results-replaced",
+        "source-back",
+        "rotations-help",
+        "rotations-useless",
+        "running-preset",
+        "store-open",
+    }
     | {"station-listening", "together-changes", "view-larger", "view-reduced", "view-tiles"}
     | {"watch-adapted", "watch-adapted-before", "watch-folder-back", "watch-started"}
     | {"webhook-recovered", "weights-again", "weights-from-hub", "weights-from-wheel"}

@@ -20,6 +20,8 @@ ANSWERS = (
         schemas.TrendOut,
         schemas.CoverageOut,
         schemas.WatchedFolderOut,
+        schemas.SourceOut,
+        schemas.ShotOut,
         schemas.AuditPage,
         schemas.UserList,
         schemas.ShiftPlan,

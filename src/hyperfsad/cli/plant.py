@@ -30,6 +30,7 @@ from .console import (
 from .detectors import given_settings, saved_detector
 
 if TYPE_CHECKING:
+    from ..watch.shots import CameraWatcher
     from ..watch.watcher import Watcher
     from ..watch.webhook import Webhook
 
@@ -50,7 +51,9 @@ def add_watch(command: argparse.ArgumentParser) -> None:
         " Ctrl-C stops at once. The next start continues: no image is inspected twice and none is"
         " lost."
     )
-    command.add_argument("folder", metavar="FOLDER", help="folder that the camera writes to")
+    command.add_argument(
+        "folder", metavar="FOLDER", nargs="?", help="folder that the camera writes to"
+    )
     table = """
     --detector FILE  detector file to use (required)
     --json           print the record of each image as JSON, one a row
@@ -65,6 +68,13 @@ def add_watch(command: argparse.ArgumentParser) -> None:
     --interval S  seconds between two checks of the folder [0.5]
     --settle S    seconds without a change after which a file is complete [1]
     --patience S  seconds after which a file that cannot be decoded counts as failed [10]
+    camera: inspect what a camera or a video shows, instead of files in a folder
+    --source ADDRESS  rtsp://HOST/PATH, /dev/video0, aravis://NAME, a video file, a folder,
+        or @FILE that holds the address
+    --trigger WHEN    when to inspect: every:500ms, or still: a part has arrived and stands still
+        (default: every:500ms)
+    --deadline TIME   such as 500ms: a verdict that comes later counts as none
+    --real-time       play a video file at its own speed, as a camera would
     webhook: send records of results.jsonl as JSON by POST
     --webhook URL                http or https address to send to
     --webhook-on KINDS           which records to send: anomalous, error, anomalous,error or all
@@ -78,26 +88,16 @@ def add_watch(command: argparse.ArgumentParser) -> None:
 
 def watch(options: argparse.Namespace) -> int:
     """Inspects images as they arrive, until it is stopped."""
-    from ..watch.watcher import Watcher
-
     webhook = _webhook(options)
-    detector = saved_detector(options)
-    detector.min_area = options.min_area
-    watcher = Watcher(
-        detector,
-        **chosen(
-            options, "folder", "output", "interval", "settle", "patience", "new_only", "adapt"
-        ),
-        wait=options.wait,
-        heatmaps=not options.no_heatmaps,
-        maps=options.save_maps,
-        webhook=webhook,
-    )
+    watcher: Watcher | CameraWatcher
+    if _is_camera(options):
+        watcher = found = _camera_watcher(options, webhook)
+        images, below, silence = found.run(), found.output, "no verdict"
+    else:
+        watcher = folder = _folder_watcher(options, webhook)
+        images, below, silence = folder.run(options.once), Path(folder.folder), "unreadable"
     inspected = failed = 0
-    with (
-        stopped_by_signals(watcher) as signals,
-        contextlib.closing(watcher.run(options.once)) as run,
-    ):
+    with stopped_by_signals(watcher) as signals, contextlib.closing(images) as run:
         for result in run:
             inspected += 1
             failed += result.error is not None
@@ -107,20 +107,92 @@ def watch(options: argparse.Namespace) -> int:
                 print(printable(result.to_json()), flush=True)
             elif not options.quiet:
                 time = datetime.now().strftime("%Y-%m-%d %H:%M:%S")
-                far, verdict = "–", "unreadable"
+                far, verdict = "–", silence
                 if result.error is None:
                     far, verdict = reach(result.level, result.score), VERDICTS[result.anomalous]
                 if result.anomalous:
                     verdict = verdict.upper()
-                name = os.path.relpath(result.image, watcher.folder)
+                name = os.path.relpath(result.image, below)
                 print(printable(f"{time}  {far:>7}  {verdict:10}  {name}"), flush=True)
-    adapted = f", adapted to {watcher.adapted_to} parts" if watcher.adapted_to else ""
-    stopped = f"{adapted}{'; stopped' if signals else ''}"
+    stopped = f"{_afterwards(watcher)}{'; stopped' if signals else ''}"
     results = Path(options.output) / "results.jsonl"
     tell(f"{count(inspected, 'image')} inspected, {failed} failed{stopped}; see {results}")
     if signal.SIGINT in signals:
         return INTERRUPTED
     return exit_code(not failed, inspected - failed) if inspected and not signals else DONE
+
+
+def _is_camera(options: argparse.Namespace) -> bool:
+    """Whether a camera is watched, and not a folder, which `--source` may also name."""
+    if options.folder is None and options.source is None:
+        raise UsageError("source-missing")
+    if options.folder is not None and options.source is not None:
+        raise UsageError("source-with-folder")
+    if options.source is None or os.path.isdir(options.source):
+        options.folder = options.folder or options.source
+        for name in ("trigger", "deadline", "real_time"):
+            if getattr(options, name):
+                raise UsageError("source-options", name=name)
+        return False
+    for name in ("once", "new_only", "adapt"):
+        if getattr(options, name):
+            raise UsageError("source-only-folder", name=name)
+    return True
+
+
+def _folder_watcher(options: argparse.Namespace, webhook: "Webhook | None") -> "Watcher":
+    from ..watch.watcher import Watcher
+
+    detector = saved_detector(options)
+    detector.min_area = options.min_area
+    return Watcher(
+        detector,
+        **chosen(
+            options, "folder", "output", "interval", "settle", "patience", "new_only", "adapt"
+        ),
+        wait=options.wait,
+        heatmaps=not options.no_heatmaps,
+        maps=options.save_maps,
+        webhook=webhook,
+    )
+
+
+def _camera_watcher(options: argparse.Namespace, webhook: "Webhook | None") -> "CameraWatcher":
+    from ..connect.sources import source_of
+    from ..connect.triggers import seconds_of, trigger_of
+    from ..watch.shots import CameraWatcher
+
+    source = source_of(options.source, real_time=options.real_time)
+    trigger = trigger_of(options.trigger or "every:500ms")
+    deadline = seconds_of(options.deadline, "deadline") if options.deadline else None
+    detector = saved_detector(options)
+    detector.min_area = options.min_area
+    return CameraWatcher(
+        detector,
+        source,
+        trigger,
+        options.output,
+        deadline=deadline,
+        wait=options.wait,
+        heatmaps=not options.no_heatmaps,
+        maps=options.save_maps,
+        webhook=webhook,
+    )
+
+
+def _afterwards(watcher: "Watcher | CameraWatcher") -> str:
+    """What else is told at the end: what was learnt, or how long verdicts took."""
+    from ..watch.watcher import Watcher
+
+    if isinstance(watcher, Watcher):
+        return f", adapted to {watcher.adapted_to} parts" if watcher.adapted_to else ""
+    latencies, camera = watcher.latencies, watcher.camera
+    found = [f", {latencies.late} late" if latencies.deadline is not None else ""]
+    found.append(f", {camera.dropped} dropped" if camera.dropped else "")
+    if quantiles := latencies.quantiles():
+        shown = [f"p{share} {1000 * seconds:.0f}" for share, seconds in quantiles.items()]
+        found.append(f"; trigger to verdict: {', '.join(shown)} ms")
+    return "".join(found)
 
 
 def _webhook(options: argparse.Namespace) -> "Webhook | None":
@@ -135,7 +207,7 @@ def _webhook(options: argparse.Namespace) -> "Webhook | None":
 
 
 @contextlib.contextmanager
-def stopped_by_signals(watcher: "Watcher") -> Iterator[list[int]]:
+def stopped_by_signals(watcher: "Watcher | CameraWatcher") -> Iterator[list[int]]:
     """Ctrl-C and SIGTERM let the current image be finished; a second Ctrl-C does not wait."""
     caught: list[int] = []
 

@@ -32,6 +32,8 @@ from .records import (
     ReadinessRecord,
     ShiftPlanRecord,
     ShiftReportRecord,
+    ShotRecord,
+    SourceRecord,
     TrendRecord,
     UserListRecord,
     UserRecord,
@@ -135,6 +137,24 @@ class StationClient:
 
     def delete_product(self, product: str) -> None:
         self._bytes("DELETE", f"products/{product}")
+
+    def source(self, product: str) -> SourceRecord | None:
+        """The camera of a product, and what it does."""
+        return self._answer(
+            cast(type[SourceRecord | None], Any), "GET", f"products/{product}/source"
+        )
+
+    def set_source(self, product: str, address: str, **more: str) -> SourceRecord:
+        """`trigger` and `deadline` as `watch` takes them; the trigger may be `software` as well."""
+        wanted = {"address": address, **more}
+        return self._answer(SourceRecord, "PUT", f"products/{product}/source", wanted)
+
+    def remove_source(self, product: str) -> None:
+        self._bytes("DELETE", f"products/{product}/source")
+
+    def shoot(self, product: str) -> str:
+        """Has the next frame inspected; the id of the inspection that it becomes."""
+        return self._answer(ShotRecord, "POST", f"products/{product}/source/shots")["inspection"]
 
     def evaluate_product(self, product: str) -> Json:
         return self._answer(Json, "POST", f"products/{product}/evaluation")

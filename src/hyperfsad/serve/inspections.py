@@ -180,7 +180,7 @@ class Inspections:
 def _rows(
     inspection_id: str, product_id: str, revision: int, picture: Picture, result: AnomalyResult
 ) -> tuple[Inspection, Detail]:
-    record = {**result.to_dict(), "image": picture.name}
+    record = {**result.to_dict(), "image": picture.name, "late": picture.late}
     inspection = Inspection(
         id=inspection_id,
         time=now(),

@@ -6,15 +6,18 @@ import json
 import logging
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from datetime import datetime, timezone
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from ..errors import HyperfsadWarning
 from .refusals import station_text
+from .schemas import SourceOut
 
 LOG = logging.getLogger("hyperfsad.serve")
 LOG_FIELDS = ("request", "method", "path", "status", "milliseconds", "user", "role", "client")
@@ -88,3 +91,42 @@ class Metrics:
         Gauge("queue_images", "Places taken in the queue.", **own).set_function(waiting)
         Gauge("disk_free_bytes", "Space on the disk.", **own).set_function(free)
         Gauge("trash_bytes", "Files in the trash.", **own).set_function(trashed)
+
+    def follow(self, cameras: Callable[[], Iterable[SourceOut]]) -> None:
+        """Adds the figures of cameras, whatever their number."""
+        self.registry.register(CameraFigures(cameras))
+
+
+class CameraFigures(Collector):
+    """What cameras do, asked for at each look."""
+
+    def __init__(self, states: Callable[[], Iterable[SourceOut]]) -> None:
+        self._states = states
+
+    def collect(self) -> Iterator[Metric]:
+        states, labels = list(self._states()), ("product",)
+        shots = CounterMetricFamily(
+            "hyperfsad_camera_shots", "Frames to be judged.", labels=(*labels, "outcome")
+        )
+        running = GaugeMetricFamily("hyperfsad_camera_running", "1 while it sends.", labels=labels)
+        losses = CounterMetricFamily("hyperfsad_camera_losses", "Times it went.", labels=labels)
+        queue = GaugeMetricFamily("hyperfsad_camera_queue", "Shots that wait.", labels=labels)
+        text = "Seconds that the oldest of them has waited."
+        oldest = GaugeMetricFamily("hyperfsad_camera_oldest_seconds", text, labels=labels)
+        text = "Seconds from trigger to verdict."
+        verdict = GaugeMetricFamily(
+            "hyperfsad_camera_verdict_seconds", text, labels=(*labels, "quantile")
+        )
+        for one in states:
+            own = [one.product_id]
+            for outcome in ("late", "failed", "dropped"):
+                shots.add_metric([*own, outcome], getattr(one, outcome))
+            shots.add_metric([*own, "judged"], one.judged)
+            running.add_metric(own, one.state == "running")
+            losses.add_metric(own, one.losses)
+            queue.add_metric(own, one.queue)
+            oldest.add_metric(own, one.oldest_ms / 1000)
+            for share in (50, 95, 99):
+                if (seconds := getattr(one, f"p{share}_ms")) is not None:
+                    verdict.add_metric([*own, f"0.{share}".rstrip("0")], seconds / 1000)
+        yield from (shots, running, losses, queue, oldest, verdict)

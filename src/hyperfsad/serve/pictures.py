@@ -62,6 +62,8 @@ class Picture:
     size: tuple[int, int]
     decoded: LoadedImage | None = None
     """Where it is small; a larger one is decoded again when it is needed."""
+    late: bool = False
+    """Whether its verdict came after the deadline of its camera, and so counts as none."""
 
     @property
     def name(self) -> str:

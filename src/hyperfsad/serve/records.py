@@ -219,6 +219,8 @@ class InspectionRecord(TypedDict):
     """Width and height of the image."""
     foreign: bool | None
     """Whether it looks like another product."""
+    late: bool
+    """Whether the verdict came too late and counts as none."""
     learnt: bool | None
     """Whether the product has learnt it because of the label: as a good part, or as an example of the defect."""
 
@@ -312,6 +314,54 @@ class WatchedFolderRecord(TypedDict):
     failed: int
     """Of these, the ones that could not be read."""
     problem: str | None
+
+
+class FindingRecord(TypedDict):
+    """What is wrong with light, focus or place of a camera."""
+
+    code: str
+    text: str
+
+
+class SourceRecord(TypedDict):
+    """What the camera of a product does; counts are those since it was started."""
+
+    product_id: str
+    address: str
+    """Without a password."""
+    trigger: str
+    deadline: str | None
+    state: Literal["connecting", "running", "away", "ended", "stopped"]
+    problem: str | None
+    findings: list[FindingRecord]
+    frames: int
+    shots: int
+    """Frames that were to be judged."""
+    judged: int
+    """Shots with a verdict in time."""
+    late: int
+    """Shots whose verdict came after the deadline."""
+    failed: int
+    """Shots without a verdict for another reason; see `problem`."""
+    dropped: int
+    """Shots that waited while newer ones came."""
+    losses: int
+    """How often the camera was lost."""
+    queue: int
+    """Shots that wait."""
+    oldest_ms: float
+    """For how long the oldest of them has waited."""
+    p50_ms: float | None
+    """From trigger to verdict, half of them."""
+    p95_ms: float | None
+    p99_ms: float | None
+
+
+class ShotRecord(TypedDict):
+    """A shot that was asked for."""
+
+    inspection: str
+    """The id of the inspection that it will become."""
 
 
 class AuditRowRecord(TypedDict):

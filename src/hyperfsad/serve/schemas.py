@@ -214,10 +214,64 @@ class InspectionOut(InspectionRow):
     regions: list[dict[str, Any]] = Field(description="As in results.jsonl.")  # type: ignore[assignment]
     size: list[int] = Field(description="Width and height of the image.")
     foreign: bool | None = Field(description="Whether it looks like another product.")
+    late: bool = Field(False, description="Whether the verdict came too late and counts as none.")
     learnt: bool | None = Field(
         description="Whether the product has learnt it because of the label: as a good part, or as"
         " an example of the defect."
     )
+
+
+class SourceIn(BaseModel):
+    """The camera of a product."""
+
+    address: str = Field(
+        pattern="^[^@]",  # no file that holds one: its content would come back in a refusal
+        max_length=500,
+        description="rtsp://…, /dev/video0, aravis://NAME, or a video file of the station.",
+    )
+    trigger: str = Field(
+        "every:500ms", max_length=40, description="every:500ms, still or software."
+    )
+    deadline: str | None = Field(
+        None, max_length=40, description="As 500ms: a verdict that comes later counts as none."
+    )
+
+
+class FindingOut(BaseModel):
+    """What is wrong with light, focus or place of a camera."""
+
+    code: str
+    text: str
+
+
+class SourceOut(BaseModel):
+    """What the camera of a product does; counts are those since it was started."""
+
+    product_id: str
+    address: str = Field(description="Without a password.")
+    trigger: str
+    deadline: str | None
+    state: Literal["connecting", "running", "away", "ended", "stopped"]
+    problem: str | None
+    findings: list[FindingOut]
+    frames: int
+    shots: int = Field(description="Frames that were to be judged.")
+    judged: int = Field(description="Shots with a verdict in time.")
+    late: int = Field(description="Shots whose verdict came after the deadline.")
+    failed: int = Field(description="Shots without a verdict for another reason; see `problem`.")
+    dropped: int = Field(description="Shots that waited while newer ones came.")
+    losses: int = Field(description="How often the camera was lost.")
+    queue: int = Field(description="Shots that wait.")
+    oldest_ms: float = Field(description="For how long the oldest of them has waited.")
+    p50_ms: float | None = Field(None, description="From trigger to verdict, half of them.")
+    p95_ms: float | None = None
+    p99_ms: float | None = None
+
+
+class ShotOut(BaseModel):
+    """A shot that was asked for."""
+
+    inspection: str = Field(description="The id of the inspection that it will become.")
 
 
 class RejectedImage(BaseModel):

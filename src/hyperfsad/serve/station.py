@@ -5,6 +5,7 @@ import threading
 from ..detector.settings import Settings
 from ..messages import Notify, log
 from .adapting import Adapting
+from .cameras import Cameras
 from .engine import StationEngine
 from .folders import InspectionDesk, WatchedFolder
 from .inspections import Inspections
@@ -47,6 +48,8 @@ class Station:
         self.labels = Labels(self.store, self.products, self.inspections)
         desk = InspectionDesk(self.engine, self.products, self.inspections, settings.limits)
         self.folders = [WatchedFolder(desk, product, folder) for product, folder in settings.watch]
+        self.cameras = Cameras(desk, self.store.folder / "cameras")
+        self.metrics.follow(self.cameras.states)
         self.ending = threading.Event()
         """Set when the station is about to stop: live readers would never end by themselves."""
         self._tidier = threading.Thread(target=self._tidy, name="hyperfsad-tidy", daemon=True)
@@ -59,6 +62,7 @@ class Station:
         self._tidier.start()
         for folder in self.folders:
             folder.start()
+        self.cameras.open()
         return self
 
     def close(self) -> None:
@@ -66,6 +70,7 @@ class Station:
         self.ending.set()
         for folder in self.folders:
             folder.stop()
+        self.cameras.close()
         if self._tidier.ident is not None:  # where the store could not be opened, nothing runs
             self.engine.stop()
             self._tidier.join()

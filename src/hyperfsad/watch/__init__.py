@@ -10,9 +10,18 @@ from typing import TYPE_CHECKING
 from ..lazy import loader
 
 if TYPE_CHECKING:
+    from .shots import CameraWatcher
     from .watcher import Watcher, watch
     from .webhook import Webhook
 
-__all__ = ["Watcher", "Webhook", "watch"]
+__all__ = ["CameraWatcher", "Watcher", "Webhook", "watch"]
 
-__getattr__ = loader(__name__, {"Watcher": "watcher", "Webhook": "webhook", "watch": "watcher"})
+__getattr__ = loader(
+    __name__,
+    {
+        "CameraWatcher": "shots",
+        "Watcher": "watcher",
+        "Webhook": "webhook",
+        "watch": "watcher",
+    },
+)

@@ -3,7 +3,7 @@
 import math
 import os
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -123,22 +123,7 @@ class Watcher:
             self.detector.encoder_  # noqa: B018 (missing weights fail now, not at an image)
             if self._learner is not None:
                 self._use(self._learner.resume())
-            if self.webhook is None:
-                yield from self._rounds(ledger, once)
-                return
-            outbox = Outbox(self.webhook, ledger.path, ledger.end, self.notify).start()
-            grace = 0.0  # after an error or a second Ctrl-C
-            try:
-                for result in self._rounds(ledger, once):
-                    outbox.publish(ledger.end)
-                    yield result
-                grace = LAST_DELIVERIES
-            except GeneratorExit:
-                grace = LAST_DELIVERIES
-                raise
-            finally:
-                if left := outbox.close(grace):
-                    self.notify(Notice("webhook-undelivered", number=left))
+            yield from delivered(self._rounds(ledger, once), ledger, self.webhook, self.notify)
 
     def _rounds(self, ledger: Ledger, once: bool) -> Generator[AnomalyResult, None, None]:
         wanted: set[str] | None = None
@@ -251,6 +236,28 @@ class Watcher:
         if current is None and os.path.isdir(self.folder):
             self.notify(Notice("watch-vanished", image=path))
         return current == stamp
+
+
+def delivered(
+    results: Iterable[AnomalyResult], ledger: Ledger, webhook: Webhook | None, notify: Notify
+) -> Generator[AnomalyResult, None, None]:
+    """The results, whose records are delivered meanwhile."""
+    if webhook is None:
+        yield from results
+        return
+    outbox = Outbox(webhook, ledger.path, ledger.end, notify).start()
+    grace = 0.0  # after an error or a second Ctrl-C
+    try:
+        for result in results:
+            outbox.publish(ledger.end)
+            yield result
+        grace = LAST_DELIVERIES
+    except GeneratorExit:
+        grace = LAST_DELIVERIES
+        raise
+    finally:
+        if left := outbox.close(grace):
+            notify(Notice("webhook-undelivered", number=left))
 
 
 def watch(

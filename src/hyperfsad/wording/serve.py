@@ -106,6 +106,14 @@ SERVE_SENTENCES: Sentences = {
     " space.",
     "disk-nearly-full": _disk_nearly_full,
     "watch-failed": "The folder cannot be watched now; see the log.",
+    # cameras
+    "camera-not-set": "The product has no camera.",
+    "camera-picture-missing": "There is no such picture of the camera.",
+    "camera-away": "The camera gives no pictures now; try again in {retry_after} s.",
+    "camera-behind": "Too many shots already wait; try again in {retry_after} s.",
+    "trigger-not-software": "The trigger of this camera is {trigger}; shots can be asked for with"
+    " the trigger software.",
+    "shot-failed": "The last shot could not be judged; see the log.",
     # uploads
     "form-required": "Send a form of the type multipart/form-data.",
     "form-damaged": "The form is damaged or incomplete; send it again.",

@@ -75,6 +75,9 @@ export const proposal = (id, signal) => ask("GET", `products/${id}/proposal`, { 
 export const propose = (id) => ask("POST", `products/${id}/proposal`);
 export const adapt = (id, latest) => ask("POST", `products/${id}/adapt`, { json: { latest } });
 export const deleteProduct = (id) => ask("DELETE", `products/${id}`);
+export const source = (id, signal) => ask("GET", `products/${id}/source`, { signal });
+export const setSource = (id, wanted) => ask("PUT", `products/${id}/source`, { json: wanted });
+export const removeSource = (id) => ask("DELETE", `products/${id}/source`);
 export const evaluateProduct = (id) => ask("POST", `products/${id}/evaluation`);
 export const goodParts = (id, signal) => ask("GET", `products/${id}/images`, { signal });
 export const removePart = (id, part) => ask("DELETE", `products/${id}/images/${part}`);

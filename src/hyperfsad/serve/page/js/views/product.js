@@ -10,6 +10,7 @@ import { confirmed, taught } from "../parts/asking.js";
 import { fieldSettings } from "../parts/fields.js";
 import { dropZone } from "../parts/drop.js";
 import { learnt } from "../parts/learnt.js";
+import { lineCamera } from "../parts/linecamera.js";
 
 async function changed(work, text) {
   try {
@@ -127,6 +128,7 @@ export default {
       h("div", { class: "columns" },
         card(t("product.extend"), zone.node),
         card(t("calibrate.title"), calibrating(product)),
+        card(t("linecam.title"), await lineCamera(product, context.signal)),
         card(t("evaluate.title"), evaluating(product)),
         card(t("product.file"),
           h("p", { class: "pale" }, t("product.times", { created: when(product.created), changed: when(product.changed), count: product.revision })),

@@ -1,0 +1,1 @@
+"""The line around the product: cameras in, machines out."""
