@@ -14,7 +14,13 @@ from ..wording import as_rows, count
 from . import arguments
 from .arguments import add_options, one_of
 from .console import exit_code, print_facts, progress, say_all
-from .detectors import false_alarm_rate, fitted_detector, found_images, saved_detector
+from .detectors import (
+    false_alarm_rate,
+    fitted_detector,
+    found_images,
+    learn_line,
+    saved_detector,
+)
 
 if TYPE_CHECKING:
     from ..detector.protocols import Detector
@@ -145,7 +151,7 @@ def adapt(options: argparse.Namespace) -> int:
         detector = saved_detector(options)
         one = detector.products_[known_product(options, detector)]
         before, found = one.threshold_, found_images(options.line)
-        one.adapt(found.paths)
+        learn_line(one, found.paths)
         _save(options, detector, target, before)
     return exit_code(not one.skipped_ and not found.failed)
 
