@@ -306,3 +306,27 @@ def test_a_command_leaves_logging_as_it_was(small: Path, tmp_path: Path) -> None
     assert command("info", small, "-v", "--log-file", tmp_path / "run.log") == DONE
     after = logger.level, logger.propagate, list(logger.handlers), logger.isEnabledFor(10)
     assert after == before
+
+
+@pytest.mark.parametrize("flag", ["-q", "--quiet", "-v"])
+def test_flags_of_every_command_may_stand_before_it(small: Path, flag: str) -> None:
+    plain = parse(["info", str(small), flag])
+    assert parse([flag, "info", str(small)]) == plain
+    assert parse([flag, "-q", "info", "--", str(small)]).quiet
+    with pytest.raises(SystemExit) as ended:
+        parse([flag])
+    assert ended.value.code == USAGE
+
+
+def test_learning_from_the_line_says_that_it_begins_and_ends(
+    small: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("adapt", small, photos / "2.png", photos / "3.png", "-o", tmp_path / "b.hfsad")
+
+    def told(*more: str) -> list[str]:
+        assert command(*words, *more) == DONE
+        rows = capsys.readouterr().err.splitlines()
+        return [row.split()[0] for row in rows if row.startswith("learn")]
+
+    assert told() == ["learning", "learnt"]
+    assert told("-q") == []

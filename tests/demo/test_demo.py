@@ -20,7 +20,9 @@ def test_the_demo_tells_good_parts_from_bad_ones(
 ) -> None:
     """Also the plate without its hole, though what is left there is like the rest of the plate."""
     assert main(["demo", "-o", str(tmp_path), *FAST]) == 0
-    table = capsys.readouterr().out
+    table, said = capsys.readouterr()
+    sentences = [row for row in said.splitlines() if row]
+    assert len(sentences) == len(set(sentences)) > 0  # what holds for both products is said once
     assert len(re.findall(r" % +anomalous\n", table)) == 8
     assert table.count(" good\n") == 4
     assert "(wrong)" not in table

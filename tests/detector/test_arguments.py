@@ -2,6 +2,7 @@
 
 import copy
 import io
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -10,11 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from hyperfsad import AnomalyResult, HyperFSAD
+from hyperfsad import AnomalyResult, HyperFSAD, ProductDetector
 from hyperfsad.detector.settings import Settings
 from hyperfsad.errors import HyperfsadError, ImageError, UsageError
 from hyperfsad.images.loading import ImageSource
-from tests.codes import raises
+from tests.codes import codes, raises
 from tests.conftest import make_picture
 
 NAN = float("nan")
@@ -199,3 +200,34 @@ def test_the_least_rate_works(fitted: HyperFSAD) -> None:
     threshold = fitted.calibrate(false_alarm_rate=1e-6).threshold_
     assert threshold is not None
     assert 0 < threshold < float("inf")
+
+
+def test_a_folder_that_is_not_there_is_one_clear_error(fitted: HyperFSAD, tmp_path: Path) -> None:
+    missing = tmp_path / "nothere"
+    for path in (missing, f"{missing}{os.sep}"):
+        for use in (fitted.predict_many, fitted.extend, fitted.calibrate, fitted.unfitted().fit):
+            with raises(UsageError, "no-images") as caught:
+                use(path)
+            assert codes(caught.value.facts["notes"]) == ["path-missing"]
+    (failed,) = fitted.predict_many(tmp_path / "gone.png")  # an image that is gone stops no others
+    assert failed.error is not None
+
+
+def test_a_choice_that_there_is_not_is_named_with_the_one_that_was_meant(
+    fitted: HyperFSAD, tmp_path: Path
+) -> None:
+    fitted.save(tmp_path / "part.hfsad")
+    wrong: dict[str, Any] = {"resolutoin": 84}
+    for made in (HyperFSAD, ProductDetector, fitted.set_params):
+        with raises(UsageError, "setting-unknown", name="resolutoin", meant="resolution"):
+            made(**wrong)
+    with raises(UsageError, "setting-unknown", name="devise", meant="device"):
+        HyperFSAD.load(tmp_path / "part.hfsad", devise="cpu")  # type: ignore[call-arg]
+    with raises(UsageError, "setting-unknown", name="xyz", meant=None):
+        HyperFSAD(xyz=1)  # type: ignore[call-arg]
+
+
+def test_bytes_that_are_no_image(fitted: HyperFSAD) -> None:
+    with raises(ImageError, "image-unsupported") as caught:
+        fitted.predict(b"part.png")
+    assert not str(caught.value).startswith("image ")

@@ -143,3 +143,14 @@ def test_what_is_settled_in_a_model_cannot_be_asked_for(
     inspect = ["detect", str(asked), "--detector", str(model), "-o", str(tmp_path / "out")]
     assert refusal(*inspect, "--engine", "torch") == "exported-with-machine"
     assert refusal(*inspect, "--backbone", tiny) == "setting-fixed"
+
+
+def test_info_says_what_an_exported_model_is(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert main(["info", str(model)]) == DONE
+    assert "onnx" in capsys.readouterr().out
+    assert main(["info", str(model), "--json"]) == DONE
+    assert json.loads(capsys.readouterr().out) == json.loads((model / "model.json").read_text())
+    assert refusal("info", tmp_path) == "card-unreadable"

@@ -17,7 +17,7 @@ from ..errors import HyperfsadError, HyperfsadWarning, UsageError
 from ..messages import Notice, log
 from ..version import __version__
 from ..wording import COMMAND_LINE, percent, speak_as, visible
-from .parser import USAGE, Parser, add_common, options_of, unknown_option, with_config
+from .parser import USAGE, Parser, add_common, flags_last, options_of, unknown_option, with_config
 
 DONE, NOTHING, SOME_FAILED, ANOMALOUS, INTERRUPTED = 0, 1, 3, 4, 130
 
@@ -149,6 +149,7 @@ def _quiet_finalizers() -> Iterator[None]:
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The options of a command; files may also come after an option, which argparse forgets."""
+    arguments = flags_last(arguments)
     command = next((word for word in arguments if not word.startswith("-")), None)
     parser = make_parser(command)
     known = options_of(parser)

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import gc
 import os
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from ..decisions.thresholds import FALSE_ALARM_RATE
 from ..detector.settings import MACHINE, SETTINGS, Settings
 from ..errors import UsageError
 from ..messages import Notify, log
-from ..wording import COMMAND_LINE, as_rows
+from ..wording import COMMAND_LINE, as_rows, count
 from . import arguments
 from .arguments import add_options, chosen, one_of
 from .console import (
@@ -25,6 +26,7 @@ from .console import (
     progress,
     reach,
     say_all,
+    tell,
     warn,
 )
 
@@ -127,9 +129,18 @@ def fitted_detector(options: argparse.Namespace) -> "tuple[Detector, bool]":
         product.calibrate(images, false_alarm_rate=limit, keep_outliers=options.keep_outliers)
         complete &= not product.skipped_
     if line is not None:
-        detector.adapt(line.paths)
+        learn_line(detector, line.paths)
         complete &= not detector.skipped_ and not line.failed
     return detector, complete and not any(each.failed for each in [*found.values(), *good.values()])
+
+
+def learn_line(detector: "Detector", paths: "Sequence[str]") -> "Detector":
+    """Learns from unlabelled parts, and says when that begins and ends: a log has no bar."""
+    begun = time.monotonic()
+    tell(f"learning from {count(len(paths), 'unlabelled part')}; this may take a minute")
+    detector.adapt(paths)
+    tell(f"learnt from the unlabelled parts in {time.monotonic() - begun:.0f} s")
+    return detector
 
 
 def _new_products(
@@ -239,7 +250,7 @@ def detect(options: argparse.Namespace) -> int:
         detector = inspecting_detector(options)
     else:
         learner, all_learnt = saved_or_fitted(options)
-        detector = learner.adapt(images) if options.together else learner
+        detector = learn_line(learner, images) if options.together else learner
     detector.min_area = options.min_area
     try:
         records = inspect(

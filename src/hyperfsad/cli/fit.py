@@ -19,6 +19,7 @@ from .detectors import (
     fitted_detector,
     found_images,
     given_settings,
+    learn_line,
     prepare,
     saved_detector,
 )
@@ -166,7 +167,7 @@ def adapt(options: argparse.Namespace) -> int:
         detector = saved_detector(options)
         one = detector.products_[known_product(options, detector)]
         before, found = one.threshold_, found_images(options.line)
-        one.adapt(found.paths)
+        learn_line(one, found.paths)
         _save(options, detector, target, before)
     return exit_code(not one.skipped_ and not found.failed)
 

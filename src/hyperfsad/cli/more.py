@@ -1,6 +1,8 @@
 """Commands around inspection: explain, info, encoders and demo."""
 
 import argparse
+import json
+import os
 import shlex
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from ..encoders import REGISTRY, EncoderSpec
 from ..encoders.runtime import precision_in
 from ..encoders.specs import Hub, Source
 from ..errors import UsageError
+from ..messages import log
 from ..wording import as_rows, count, visible
 from .arguments import JSON, MOVED_ENCODER, add_machine, add_options, add_recipe, one_of
 from .console import (
@@ -82,8 +85,15 @@ def demo(options: argparse.Namespace) -> int:
     from ..demo.drawing import PRODUCTS
     from ..demo.run import SUPPORT, run_demo
 
-    out = Path(options.output)
-    rows = run_demo(out, lambda: new_detector(options), show_status)
+    out, said = Path(options.output), set[str]()
+
+    def once(text: str) -> None:
+        """What holds for each product is said for the first."""
+        if text not in said:
+            said.add(text)
+            log(text)
+
+    rows = run_demo(out, lambda: new_detector(options, once), show_status)
     show_status("")
     width = max(len(record["image"]) for _, record in rows)
     told = [f"{'part':{width}}  {'drawn':13}  {'of the limit':>12}  verdict"]
@@ -166,7 +176,8 @@ def _verify(options: argparse.Namespace, spec: EncoderSpec) -> int:
 
 
 def add_info(command: argparse.ArgumentParser) -> None:
-    command.add_argument("detector", nargs="?", metavar="DETECTOR", help="detector file to read")
+    text = "detector file, or folder of an exported model"
+    command.add_argument("detector", nargs="?", metavar="DETECTOR", help=text)
     table = """
     --machine  print instead what this machine computes with: devices, threads, versions
     --json     print the header of the file, or what is said of the machine, as JSON
@@ -181,6 +192,8 @@ def info(options: argparse.Namespace) -> int:
         found = machine()
         print_facts(options, machine_text(found), found)
         return DONE
+    if os.path.isdir(options.detector):
+        return _exported(options)
     from ..detector.file import open_file
     from ..detector.sizes import memory_sizes
 
@@ -207,6 +220,26 @@ def info(options: argparse.Namespace) -> int:
     title = f"{options.detector} (format {header['format']})"
     table = [f"{name:11} {text}" for name, text in rows if text]
     print_facts(options, as_rows([title, *table]), header)
+    return DONE
+
+
+def _exported(options: argparse.Namespace) -> int:
+    """Prints what an exported model is."""
+    from ..export.exported import CARD, RUNTIMES, read_card
+
+    card = read_card(Path(options.detector))
+    limits = card.levels.threshold, card.levels.map_threshold
+    rows = [
+        ("runs with", f"{RUNTIMES[card.kind]}, without hyperfsad"),
+        ("input", f"{card.side} px"),
+        ("threshold", _score(limits[0])),
+        ("of the map", _score(limits[1])),
+        ("normal", count(len(card.support), "image")),
+        *_named([vars(image) for image in card.support]),
+    ]
+    title = f"{options.detector}: a detector exported as a model ({card.kind})"
+    content = json.loads((Path(options.detector) / CARD).read_bytes())
+    print_facts(options, as_rows([title, *(f"{name:11} {text}" for name, text in rows)]), content)
     return DONE
 
 

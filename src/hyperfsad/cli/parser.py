@@ -26,6 +26,21 @@ class Parser(argparse.ArgumentParser):
         self.exit(USAGE, f"{visible(f'hyperfsad: {message}')}; see {self.prog} --help\n")
 
 
+FLAGS = {
+    ("-q", "--quiet"): "no progress and no messages but warnings and errors",
+    ("-v", "--verbose"): "also say what is loaded and done, and when",
+}
+"""Options of every command without a value."""
+
+
+def flags_last(words: Sequence[str]) -> list[str]:
+    """The words of a command line with such options after the command, if they stand before it."""
+    flags = list(takewhile([each for pair in FLAGS for each in pair].__contains__, words))
+    rest = list(words[len(flags) :])
+    end = rest.index("--") if "--" in rest else len(rest)
+    return [*rest[:end], *flags, *rest[end:]] if rest else []
+
+
 def add_common(command: argparse.ArgumentParser) -> None:
     """The options of every command; those of a family of commands go to each of them."""
     if below := _commands(command):
@@ -33,11 +48,7 @@ def add_common(command: argparse.ArgumentParser) -> None:
             add_common(each)
         return
     group = command.add_argument_group("messages and options")
-    rows = {
-        ("-q", "--quiet"): "no progress and no messages but warnings and errors",
-        ("-v", "--verbose"): "also say what is loaded and done, and when",
-    }
-    for flags, text in rows.items():
+    for flags, text in FLAGS.items():
         group.add_argument(*flags, action="store_true", help=text)
     text = "add all messages to this file, with their time"
     group.add_argument("--log-file", metavar="FILE", help=text)

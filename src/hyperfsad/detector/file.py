@@ -43,7 +43,7 @@ from ..errors import DetectorFileError, UsageError, brief, first_line
 from ..images.loading import NormalImage
 from ..threads import cores
 from .header import HeaderError, check_header
-from .settings import Settings
+from .settings import Settings, check_names
 
 if TYPE_CHECKING:
     from ..decisions.defects import TaughtDefects
@@ -120,6 +120,7 @@ class StoredPart:
         """The choices of the detector, on this machine, and how its tokens were computed."""
         from PIL import Image
 
+        check_names(machine)
         encoding = _encoding(self.header)
         if backbone is not None:
             if encoding.name in REGISTRY and backbone != encoding.name:

@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from difflib import get_close_matches
 from functools import wraps
 from inspect import signature
 from typing import (
@@ -416,6 +417,7 @@ def takes(
     ) -> Callable[Concatenate[Made, Given], None]:
         @wraps(begin)
         def made(self: Made, /, *given: Given.args, **choices: Given.kwargs) -> None:
+            check_names(choices)
             begin(self, settings(*given, **choices))
 
         first, *_ = signature(begin).parameters.values()
@@ -425,6 +427,14 @@ def takes(
         return made
 
     return decorated
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Refuses a choice that there is not, with the one that was probably meant."""
+    for name in names:
+        if name not in SETTINGS:
+            meant = get_close_matches(name, SETTINGS, n=1)
+            raise UsageError("setting-unknown", name=name, meant=meant[0] if meant else None)
 
 
 class Machine(TypedDict, total=False):

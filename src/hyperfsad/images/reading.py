@@ -222,6 +222,10 @@ def single_images(
 ) -> Iterator[ImageSource | LoadedImage]:
     """The single images of a folder, a glob or an iterable of any of these, lazily."""
     check_images(images)
+    if isinstance(images, str | os.PathLike) and not is_collection(images):
+        path = os.fspath(images)
+        if not has_image_suffix(path) and not os.path.lexists(path):  # meant for a folder
+            raise UsageError("no-images", notes=[Notice("path-missing", path=path)])
     return _single_images(images, channels)
 
 

@@ -139,6 +139,9 @@ def _no_unlabelled_part(unreadable: int, **_: object) -> str:
 
 DETECTOR_SENTENCES: Sentences = {
     "detector-not-fitted": "This detector has not learnt any good parts yet; call fit first.",
+    "setting-unknown": lambda name, meant, **_: (
+        f"There is no choice {name!r}" + (f"; did you mean {meant!r}?" if meant else ".")
+    ),
     "notify-not-callable": "{option[notify]} must be a function, not {given}.",
     "token-width-differs": "This detector holds tokens of {width} numbers, but those of {encoder}"
     " have {expected}; fit it again.",

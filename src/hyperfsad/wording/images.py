@@ -59,7 +59,11 @@ IMAGES_SENTENCES: Sentences = {
     "image-path": "{name!r} is not the path of a file.",
     "image-link": "{name} is a broken link.",
     "image-empty": "{name} is empty (0 bytes).",
-    "image-unsupported": "{name} is not an image, or its format is not supported.",
+    "image-unsupported": lambda name, **_: (
+        "The content is not that of an image, or its format is not supported."
+        if name == "image"  # it came without a name
+        else f"{name} is not an image, or its format is not supported."
+    ),
     "image-unreadable": "{name} cannot be read: {reason}.",
     "image-damaged": "{name} is damaged: {reason}.",
     "image-memory": "{name} does not fit into memory.",
