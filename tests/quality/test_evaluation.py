@@ -1,6 +1,7 @@
 """What the terminal adds to the figures: a better threshold, and images of another product."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -38,9 +39,9 @@ def test_a_better_threshold_comes_with_its_command() -> None:
 
 
 def test_several_products_get_a_better_factor() -> None:
-    text = evaluation_text(evaluation([0.3, 0.4], [0.8, 1.5], SEVERAL))
+    text = evaluation_text(evaluation([0.3, 0.4, 0.4], [0.8, 1.2, 1.5], SEVERAL))
     assert re.search(
-        r"With all thresholds × 0\.6 it would find 2 of 2 defects .* anomalous\. A", text
+        r"With all thresholds × 0\.6 it would find 3 of 3 defects .* anomalous\. A", text
     )
 
 
@@ -57,6 +58,33 @@ def test_where_no_threshold_is_better_none_is_offered(
     good: list[float], bad: list[float], foreign: int
 ) -> None:
     assert "would find" not in evaluation_text(evaluation(good, bad, foreign=foreign))
+
+
+def codes(found: Evaluation) -> list[str]:
+    return [step.code for step in found.advice]
+
+
+def test_advice_comes_in_the_order_that_helps() -> None:
+    alarms = evaluation([0.3, 0.4, 1.3, 0.5], [0.9, 1.6, 1.7, 1.8])
+    assert codes(alarms) == ["advice-learn", "advice-line", "advice-view", "advice-threshold"]
+    assert alarms.advice[0].facts == {"names": ["2.png"], "more": 0}
+    missed = evaluation([0.3, 0.4, 0.5], [0.7, 0.9, 1.5])
+    assert codes(missed)[0] == "advice-more-good"
+    assert codes(replace(missed, support=10, adapted=True)) == ["advice-view", "advice-threshold"]
+    assert str(missed.advice[0]) in evaluation_text(missed)
+    assert codes(evaluation([0.3, 0.4], [1.2, 1.5])) == []
+    assert codes(replace(missed, images=missed.images[:3])) == []
+
+
+def test_parts_that_it_cannot_tell_apart_get_no_threshold() -> None:
+    mixed = evaluation([0.3, 0.5, 0.8, 1.1, 1.3, 0.9], [0.4, 0.6, 0.85, 1.2, 1.25, 0.7])
+    assert codes(mixed)[0] == "advice-cannot-tell"
+    assert "advice-threshold" not in codes(mixed)
+    assert mixed.better is None
+    assert "would find" not in evaluation_text(mixed)
+    few = evaluation([0.3, 0.4], [0.8, 1.5])  # too few for either
+    assert few.better is None
+    assert "advice-cannot-tell" not in codes(few)
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def traced(
     if request.param == "postgresql" and postgres.programs() is None:
         pytest.skip(postgres.MISSING)
     database = postgres.running() if request.param == "postgresql" else None
-    options = ()
+    options: tuple[str, ...] = ()
     if database is not None:
         options = ("--database", database.__enter__().make("traced"))
     try:

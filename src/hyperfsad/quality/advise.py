@@ -29,6 +29,8 @@ DEFECT_ROUNDS = 2
 """Defects of each kind, size and contrast."""
 CLEARLY_MORE = 0.08
 """Another setting than what `fit` chooses is advised if it finds more by this share of all."""
+UNSURE = 0.2
+"""A share of false alarms that is not ruled out is said from here on."""
 FEW_PARTS = 4
 ADVICE_FORMAT = 1
 """Of the figures; raised when a field changes its meaning."""
@@ -57,7 +59,11 @@ class Advice:
 
     @property
     def advised(self) -> Trial:
-        """The setting that finds clearly more than the usual one; if none does, the usual one."""
+        """The setting that finds clearly more of the real bad parts than the usual one; if none
+        does, the usual one. Drawn defects change nothing: where they were followed, verdicts on
+        real ones became a little worse (docs/advise.md)."""
+        if self.drawn:
+            return self.usual
         best = max(self.trials, key=lambda trial: (trial.share_found, -trial.setting.cost))
         clearly = best.share_found >= self.usual.share_found + CLEARLY_MORE
         return best if clearly else self.usual
@@ -141,8 +147,16 @@ class Advice:
         """What to do, and why."""
         usual, advised = self.usual, self.advised
         found = f"{_of(advised.found())} defects"
-        own = f" With the threshold that fit sets, it finds {advised.found_by_itself}."
+        alarms = advised.false_alarms
+        own = (
+            f" With the threshold that fit sets, it finds {advised.found_by_itself}, and"
+            f" {_of(alarms)} good parts raise a false alarm"
+        )
+        high = alarms.interval[1] if alarms.interval else 1.0
+        own += f" (so few tell little: up to {100 * high:.0f} % may)." if high > UNSURE else "."
         if advised is usual:
+            if self.drawn:
+                return f"Keep what fit chooses: it finds {found} that were drawn.{own}"
             others = max((trial.share_found for trial in self.trials[1:]), default=0.0)
             clearly = f"clearly more, by {100 * CLEARLY_MORE:.0f} % of all"
             more = clearly if others > usual.share_found else "more"
@@ -160,8 +174,8 @@ class Advice:
         text = "A difference of one or two parts may be chance."
         if self.drawn:
             text = (
-                "Drawn defects only stand in for real ones; with pictures of bad parts, --bad"
-                " compares the settings on those."
+                "Drawn defects only stand in for real ones, and do not tell which setting suits"
+                " those; with pictures of bad parts, --bad does."
             )
         return f"{text} Take more good parts to be surer." if parts < FEW_PARTS else text
 

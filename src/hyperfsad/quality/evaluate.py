@@ -85,6 +85,8 @@ def evaluate(
         map_threshold=None if threshold is None else detector.map_threshold_ or None,
         product_names=() if "" in products else tuple(products),
         learnt=tuple(learnt),
+        support=len(detector.support_),
+        adapted=detector.calibration_ is not None and detector.calibration_.method == "line",
         missed=missed.pictures(),
         false_alarms=false_alarms.pictures(),
         pixels=metrics,

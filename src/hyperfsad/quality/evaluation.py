@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ..messages import Notice
 from ..version import __version__
 from ..wording import count
+from .advice import Judged, advice, tells_apart
 from .metrics import image_metrics
 from .operating_points import (
     BEST_ACCURACY,
@@ -27,8 +29,6 @@ IMAGE_FIELDS = (
 """Of an image in images.csv and evaluation.json."""
 SMALL_SAMPLE = 20
 """With fewer parts of a kind, one of them is more than 5 %."""
-CHANCE_ACCURACY = 0.5
-"""The balanced accuracy of one and the same verdict on all images."""
 MAX_NAMED = 3
 """Learnt parts that a sentence names."""
 
@@ -91,6 +91,10 @@ class Evaluation:
     """If the detector knows several."""
     learnt: tuple[str, ...] = ()
     """Good parts that were left out, since the detector has learnt them."""
+    support: int = 0
+    """How many good parts the detector has learnt."""
+    adapted: bool = False
+    """Whether it has learnt from the line."""
     missed: tuple[EvaluatedImage, ...] = ()
     false_alarms: tuple[EvaluatedImage, ...] = ()
     pixels: dict[str, float | None] | None = None
@@ -158,12 +162,37 @@ class Evaluation:
 
     @property
     def better(self) -> OperatingPoint | None:
-        """The threshold with the best verdicts on these images; None if it is the current one or
-        no better than chance, and if most images show another product."""
+        """The threshold with the best verdicts on these images; None if it is the current one,
+        if the detector does not surely tell the parts apart, and if most images show another
+        product."""
         best = next((point for point in self.points if BEST_ACCURACY in point.names), None)
         if best is None or best.current or self.mostly_foreign:
             return None
-        return best if (best.confusion.balanced_accuracy or 0.0) > CHANCE_ACCURACY else None
+        return best if tells_apart(self._ranking, *self.part_counts()) else None
+
+    @property
+    def _ranking(self) -> float | None:
+        """The AUROC of what verdicts follow from."""
+        return self.auroc.get(self.axis, self.auroc["score"])
+
+    @property
+    def advice(self) -> list[Notice]:
+        """What to do about wrong verdicts, the first thing first."""
+        if not self.has_verdicts or self.mostly_foreign:
+            return []
+        good, bad = self.part_counts()
+        wrong = [image for image in self.decided if image.wrong]
+        found = Judged(
+            learnt=self.support,
+            good=good,
+            bad=bad,
+            alarms=[image.image for image in wrong if not image.bad],
+            missed=sum(image.bad for image in wrong),
+            auroc=self._ranking,
+            adapted=self.adapted,
+            threshold_helps=self.better is not None,
+        )
+        return advice(found)
 
     @cached_property
     def foreign(self) -> int:
@@ -236,6 +265,7 @@ class Evaluation:
         if self.failed:
             yield f"{count(len(self.failed), 'image')} could not be read and had to be left out."
         yield from self.notes
+        yield from map(str, self.advice)
 
     def to_dict(self) -> dict[str, Any]:
         """All figures, and each image; what evaluation.json holds."""
@@ -264,6 +294,7 @@ class Evaluation:
             "thresholds": [point.to_dict(self.threshold) for point in self.points],
             "pixels": None if self.pixels is None else {**self.pixels, "side": self.pixel_side},
             "notes": list(self.sentences()),
+            "advice": [{"code": step.code, "facts": dict(step.facts)} for step in self.advice],
             "images": [image.to_dict() for image in self.images],
         }
 

@@ -351,7 +351,7 @@ class ShiftPlan(BaseModel):
 
     starts: list[str] = Field(description="As 06:00; each lasts until the next.")
     zone: str | None = Field(
-        None, max_length=60, description="Such as Europe/Berlin; null: the station's own."
+        default=None, max_length=60, description="Such as Europe/Berlin; null: the station's own."
     )
 
 

@@ -219,7 +219,7 @@ def shift_csv(report: ShiftReport) -> Iterator[str]:
         return row(part, count=one.count, anomalous=one.anomalous, share=share, **times)
 
     rows = [shift("shift", report)]
-    passed = {"count": report.first_pass, "share": report.first_pass_yield}
+    passed: dict[str, Any] = {"count": report.first_pass, "share": report.first_pass_yield}
     rows.append(row("first pass", **passed))
     rows += [row("called", "bad", count=report.called_bad)]
     rows += [row("called", "fine", count=report.called_fine)]

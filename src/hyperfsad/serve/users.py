@@ -205,4 +205,5 @@ def _user(row: UserRow) -> User:
 def _shown(row: UserRow) -> UserOut:
     assert row.role in ROLES
     own: dict[str, Any] = {"id": row.id, "name": row.name, "role": row.role}
-    return UserOut(**own, created=row.created, locked=row.locked > now())
+    own["created"] = row.created
+    return UserOut(**own, locked=row.locked > now())

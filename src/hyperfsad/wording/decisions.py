@@ -12,8 +12,8 @@ DECISIONS_SENTENCES: Sentences = {
         + (f"the detector knows {', '.join(known)}." if known else "the detector knows none.")
     ),
     "examples-many": "A product has at most {most} examples of defects; four of each are enough.",
-    "part-not-found": "No part stands out from its background in these pictures; the region of"
-    " interest is the whole picture.",
+    "part-not-found": "Part and background could not be told apart in these pictures, so the region"
+    " of interest is the whole picture; draw it instead ({option[roi]} with a polygon or a mask).",
     "roi-shape": "{image} is {width}×{height} pixels; the region of interest was made for pictures"
     " of another shape ({aspect:.2f} times as wide as high).",
     "roi-too-small": "The region of interest touches {patches} of the {grid}×{grid} patches that"

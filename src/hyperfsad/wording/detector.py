@@ -182,11 +182,11 @@ DETECTOR_SENTENCES: Sentences = {
     "rotations-one-part": "One good part does not show whether parts lie at any angle: its rotated"
     " copies are used only for images that they fit clearly better ({option[rotations]} 1 turns"
     " them off).",
-    "rotations-two-parts": "The good parts lie alike (rotation brings them {closer:.0f} % closer),"
-    " but two are few: rotated copies are used only for images that they fit clearly better"
-    " ({option[rotations]} 1 turns them off).",
-    "rotations-useless": "The good parts lie alike (rotation brings them {closer:.0f} % closer),"
-    " so they are remembered without rotated copies.",
+    "rotations-two-parts": "Two good parts are few to tell whether parts lie at any angle"
+    " (rotation brings them {closer:.0f} % closer): rotated copies are used only for images that"
+    " they fit clearly better ({option[rotations]} 1 turns them off).",
+    "rotations-useless": "Rotation brings the good parts only {closer:.0f} % closer, so they are"
+    " remembered as they lie; if parts come at any angle, use {option[rotations]} 8.",
     "rotations-help": "The good parts lie at different angles (rotation brings them {closer:.0f} %"
     " closer): each is remembered in {rotations} orientations ({option[rotations]} 1 turns this"
     " off).",

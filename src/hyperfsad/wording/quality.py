@@ -1,5 +1,7 @@
 """Sentences about `quality`."""
 
+from collections.abc import Sequence
+
 from . import Sentences
 
 
@@ -11,7 +13,25 @@ def _threshold_not_positive(given: float, product: str, **_: object) -> str:
     )
 
 
+def _advice_learn(names: Sequence[str], more: int, **_: object) -> str:
+    named = ", ".join(names) + (f" and {more} more" if more else "")
+    it, part = ("it", "it is") if len(names) == 1 else ("them", "they are")
+    return (
+        f"More good parts of the kind that was called anomalous help most: make sure that {named}"
+        f" really {part.split()[1]} good, then learn {it} and others like {it} (`hyperfsad"
+        " extend`)."
+    )
+
+
 QUALITY_SENTENCES: Sentences = {
+    "advice-cannot-tell": "This detector cannot tell these parts apart (AUROC {auroc:.2f}, and"
+    " chance gives 0.50): no threshold helps.",
+    "advice-learn": _advice_learn,
+    "advice-more-good": "More good parts help most: {learnt} were learnt, and up to about {enough}"
+    " every one counts (`hyperfsad extend`).",
+    "advice-line": "Then let it learn from unlabelled parts of the line (`hyperfsad adapt`).",
+    "advice-view": "If defects are missed after that, compare views on them (`hyperfsad advise`).",
+    "advice-threshold": "A threshold comes last.",
     "advice-too-few": "Advice needs at least two different good parts, not {given}: it learns one"
     " and inspects the other. Four or more are better.",
     "all-images-in-output": "All images lie in the output folder {folder}.",

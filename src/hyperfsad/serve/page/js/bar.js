@@ -4,7 +4,7 @@ import { h, replace } from "./dom.js";
 import { LANGUAGES, currentLanguage, t } from "./i18n.js";
 import { showKeys } from "./keys.js";
 import { here } from "./router.js";
-import { ADMIN, who, wish, wishes } from "./state.js";
+import { ADMIN, ROLES, who, wish, wishes } from "./state.js";
 import { tell } from "./said.js";
 import { showSigning, signOut } from "./parts/signing.js";
 
@@ -49,7 +49,7 @@ export function drawBar(views, redraw) {
         toggle(t("sound"), wishes.sound, () => adjust({ sound: !wishes.sound })),
         h("button", { type: "button", onclick: showKeys }, t("key.title")),
         engineer && who.role === ADMIN && h("a", { class: "button", href: "#/users" }, t("users.title")))),
-    who.role && !who.open && h("button", { type: "button", class: "who", title: t(`role.${who.role}`), onclick: () => (who.users ? showSigning() : signOut().catch(tell)) }, who.user || t("signout")));
+    who.role && !who.open && h("button", { type: "button", class: "who", title: t(ROLES[who.role]), onclick: () => (who.users ? showSigning() : signOut().catch(tell)) }, who.user || t("signout")));
   document.documentElement.dataset.theme = wishes.theme;
   if (before !== null) {
     const menu = document.querySelector("#bar .menu");

@@ -1,6 +1,7 @@
 // Who is signed in, and what this browser remembers of its user's wishes.
 
 export const ADMIN = "admin";
+export const ROLES = { inspect: "role.inspect", admin: "role.admin" };
 export const who = { role: "", user: "", open: false, users: false };
 
 const KEY = "hyperfsad";

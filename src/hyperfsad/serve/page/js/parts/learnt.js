@@ -56,9 +56,9 @@ function proposed(row, teach) {
     isEngineer() && action(t("learnt.teach"), () => teach(row), tell));
 }
 
-function resemblance(count, covered, enough) {
+function resemblance(count, covered) {
   if (covered === null) return t("learnt.toofew");
-  if (count < FEW) return t(enough ? "learnt.few" : "learnt.fewalone", { count });
+  if (count < FEW) return t("learnt.few", { count });
   return t("learnt.covered", { count, share: percent(covered) });
 }
 
@@ -72,7 +72,7 @@ async function advice(product, signal, changed) {
   };
   return h("div", { class: "advice" },
     h("h3", {}, t("learnt.more")),
-    h("p", {}, resemblance(product.good_parts, found.covered, enough)),
+    h("p", {}, resemblance(product.good_parts, found.covered)),
     alone.length > 0 && [h("p", {}, t("learnt.likethese")), h("ul", { class: "goods" }, alone.map((part) => h("li", {}, thumbnail(product, part))))],
     found.inspections.length > 0 && [h("p", {}, t("learnt.passed")), h("ul", { class: "goods" }, found.inspections.map((row) => proposed(row, teach)))]);
 }

@@ -4,7 +4,7 @@ import { action, h, newId, replace } from "../dom.js";
 import { SIGNED_IN, SIGNED_OUT, logIn, logOut } from "../api.js";
 import { t } from "../i18n.js";
 import { hush, tell } from "../said.js";
-import { who } from "../state.js";
+import { ROLES, who } from "../state.js";
 
 function field(text, attributes) {
   const id = newId("sign");
@@ -53,7 +53,7 @@ export function showSigning() {
   const close = () => dialog.close();
   const dialog = h("dialog", { class: "signing-dialog", "aria-label": t("login.title") },
     h("div", { class: "row" },
-      h("h2", { class: "grow" }, t("login.as", { name: who.user || t("login.notoken") }), " ", h("small", { class: "pale" }, t(`role.${who.role}`))),
+      h("h2", { class: "grow" }, t("login.as", { name: who.user || t("login.notoken") }), " ", h("small", { class: "pale" }, t(ROLES[who.role]))),
       action(t("signout"), () => signOut().then(close), tell)),
     h("h3", {}, t("login.other")), signInForm(close),
     h("form", { method: "dialog" }, h("button", {}, t("close"))));

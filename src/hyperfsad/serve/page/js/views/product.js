@@ -46,6 +46,12 @@ function calibrating(product) {
     h("div", { class: "row" }, again), h("label", { class: "row" }, t("calibrate.byhand"), hand, set)];
 }
 
+// What to do about wrong verdicts, in the order that helps most; the station decides on it.
+const ADVICE = {
+  "advice-cannot-tell": "advice.cannottell", "advice-learn": "advice.learn", "advice-more-good": "advice.moregood",
+  "advice-line": "advice.line", "advice-view": "advice.view", "advice-threshold": "advice.threshold",
+};
+
 function evaluating(product) {
   const place = h("div", {});
   const ask = action(t("evaluate.button"), async () => {
@@ -55,7 +61,10 @@ function evaluating(product) {
       [t("evaluate.good"), number(found.good_parts)], [t("evaluate.bad"), number(found.defects)],
       [t("evaluate.false"), share(found.false_alarms)], [t("evaluate.found"), share(found.found)],
     ];
-    replace(place, h("table", {}, h("tbody", {}, rows.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value))))));
+    const steps = found.advice.map(({ code, facts }) => h("li", {}, t(ADVICE[code],
+      { ...facts, names: facts.names?.join(", "), auroc: number(facts.auroc ?? 0, 2) })));
+    replace(place, h("table", {}, h("tbody", {}, rows.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value))))),
+      steps.length > 0 && [h("h3", {}, t("learnt.more")), h("ol", { class: "advice" }, steps)]);
   }, tell);
   return [h("p", {}, t("evaluate.text")), ask, place];
 }

@@ -5,17 +5,15 @@ import * as api from "../api.js";
 import { t, when } from "../i18n.js";
 import { show } from "../router.js";
 import { say, tell } from "../said.js";
-import { who } from "../state.js";
+import { ROLES, who } from "../state.js";
 import { confirmed } from "../parts/asking.js";
-
-const ROLES = ["inspect", "admin"];
 
 function pinField() {
   return h("input", { type: "password", autocomplete: "new-password", required: true, minlength: 4, maxlength: 64, "aria-label": t("login.pin"), placeholder: t("login.pin") });
 }
 
 function roleField(value) {
-  const node = h("select", { "aria-label": t("version.role") }, ROLES.map((role) => h("option", { value: role }, t(`role.${role}`))));
+  const node = h("select", { "aria-label": t("version.role") }, Object.entries(ROLES).map(([role, text]) => h("option", { value: role }, t(text))));
   node.value = value;
   return node;
 }
@@ -46,7 +44,7 @@ function row(user) {
     await done(() => api.removeUser(user.id), t("users.removed", { name: user.name }));
   }, tell, { class: "danger" });
   return h("tr", {}, h("th", { scope: "row" }, user.name),
-    h("td", { class: "whole" }, t(`role.${user.role}`), user.locked && h("strong", {}, ` · ${t("users.locked")}`)),
+    h("td", { class: "whole" }, t(ROLES[user.role]), user.locked && h("strong", {}, ` · ${t("users.locked")}`)),
     h("td", {}, h("div", { class: "row" }, h("button", { type: "button", onclick: () => changing(user) }, t("users.edit")), remove)));
 }
 
