@@ -68,6 +68,8 @@ class ProductRow(Base):
     """How many unlabelled parts there were when it last learnt from them; going back to another
     version leaves it, so that nothing is proposed again that was taken back."""
     adapt_automatically: Mapped[bool] = mapped_column(default=False)
+    shapes: Mapped[dict[str, Any]] = mapped_column(JSON, default=dict)
+    """What was drawn for each region of interest, by the hash of its mask: to go on drawing."""
 
 
 class Image(Base):

@@ -7,6 +7,7 @@ import { go, show } from "../router.js";
 import { say, tell } from "../said.js";
 import { adapting } from "../parts/adapting.js";
 import { confirmed, taught } from "../parts/asking.js";
+import { Configuring } from "../parts/configuring.js";
 import { dropZone } from "../parts/drop.js";
 import { learnt } from "../parts/learnt.js";
 
@@ -69,7 +70,7 @@ function deleting(product) {
 
 const ACTIONS = {
   created: "version.created", uploaded: "version.uploaded", extended: "version.extended", taught: "version.taught", adapted: "version.adapted",
-  undone: "version.undone", calibrated: "version.calibrated", removed: "version.removed", restored: "version.restored",
+  configured: "version.configured", undone: "version.undone", calibrated: "version.calibrated", removed: "version.removed", restored: "version.restored",
 };
 
 function restoring(product, revision, label) {
@@ -97,10 +98,10 @@ async function removed(product, part) {
   say(t("product.removed", { name: part.name }), { actions: [restoring(product, product.revision, t("label.undo"))] });
 }
 
-// From the line; it is said with a way back.
-async function adapted(product) {
+// From the line, or with other settings; it is said with a way back.
+async function applied(product, text) {
   await show();
-  say(t("adapt.applied"), { actions: [restoring(product, product.revision, t("label.undo"))] });
+  say(text, { actions: [restoring(product, product.revision, t("label.undo"))] });
 }
 
 function card(title, ...content) {
@@ -113,6 +114,7 @@ export default {
   engineer: true,
   async show(place, context) {
     const product = await api.product(context.params.id, context.signal);
+    const parts = await api.goodParts(product.id, context.signal);
     const zone = dropZone({
       text: t("product.drop"),
       take: (files) => changed((more) => api.extendProduct(product.id, files, more), t("product.extended", { count: files.length })),
@@ -122,7 +124,8 @@ export default {
       h("div", { class: "row" }, h("h1", { class: "grow" }, product.name),
         h("a", { class: "button main", href: `#/inspect/${product.id}` }, t("nav.inspect"))),
       card(t("start.two"), learnt(product, context.signal, show, (part) => removed(product, part))),
-      !product.tiles && card(t("adapt.title"), await adapting(product, context.signal, () => adapted(product))),
+      card(t("set.title"), new Configuring(product, parts.images, () => applied(product, t("set.applied"))).node),
+      !product.tiles && card(t("adapt.title"), await adapting(product, context.signal, () => applied(product, t("adapt.applied")))),
       h("div", { class: "columns" },
         card(t("product.extend"), zone.node),
         card(t("calibrate.title"), calibrating(product)),
