@@ -194,7 +194,8 @@ def _drawn(shapes: Sequence[Shape], old: HyperFSAD) -> NDArray[np.uint8]:
         raise ConflictError("settings-need-pictures", names=[old.support_[0].name])
     corners = [[(x * size[0], y * size[1]) for x, y in shape] for shape in shapes]
     inside: NDArray[np.bool_] = np.any([make_mask(shape, size) for shape in corners], axis=0)
-    return np.where(inside, np.uint8(255), np.uint8(0))
+    mask: NDArray[np.uint8] = inside.astype(np.uint8) * np.uint8(255)
+    return mask
 
 
 def _is_there(path: Path | None) -> bool:

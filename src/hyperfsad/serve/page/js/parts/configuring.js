@@ -37,7 +37,7 @@ export class Configuring {
     this.rotations = whole(now.rotations === "auto" ? null : now.rotations, { min: 1, max: 72 });
     this.tiles = whole(now.tiles, { min: 16, placeholder: t("set.none") });
     this.resolution = whole(now.resolution, { min: 14, step: 14 });
-    this.rate = whole(Number((100 * (product.false_alarm_rate ?? 0.05)).toPrecision(4)), { min: 0.1, max: 50, step: 0.1 });
+    this.rate = whole(Number((100 * (product.false_alarm_rate ?? 0.05)).toPrecision(4)), { min: 0.1, max: 50, step: "any", required: true });
     this.was = JSON.stringify(this.wanted());
     this.result = h("div", { class: "trial", "aria-live": "polite" });
     this.trying = action(t("set.try"), () => this.tried(), tell);

@@ -32,15 +32,18 @@ function renaming(product) {
 }
 
 function calibrating(product) {
-  const rate = h("input", { type: "number", min: 0.1, max: 50, step: 0.1, value: Number((100 * (product.false_alarm_rate ?? 0.05)).toPrecision(4)), class: "short" });
-  const rates = () => ({ false_alarm_rate: Number(rate.value) / 100 });
-  const hand = h("input", { type: "number", min: 0, step: "any", value: product.threshold === null ? "" : Number(product.threshold.toPrecision(4)), class: "short" });
+  const rate = h("input", { type: "number", min: 0.1, max: 50, step: "any", required: true, value: Number((100 * (product.false_alarm_rate ?? 0.05)).toPrecision(4)), class: "short" });
+  const share = () => Number(rate.value) / 100;
+  // with so many the bound holds (docs/theory.md)
+  const hint = () => t("calibrate.hint", { count: Math.ceil(1 / share() - 1 - 1e-9), rate: percent(share()) });
+  const hand = h("input", { type: "number", min: 0, step: "any", required: true, value: product.threshold === null ? "" : Number(product.threshold.toPrecision(4)), class: "short" });
   const zone = dropZone({
-    text: t("calibrate.drop"), hint: t("calibrate.hint"),
-    take: (files) => changed(() => api.calibrateProduct(product.id, files, rates()), t("calibrate.done")),
+    text: t("calibrate.drop"), hint: hint(), take: (files) => calibrate(files),
   });
-  const again = action(t("calibrate.again"), () => changed(() => api.calibrateProduct(product.id, [], rates()), t("calibrate.done")), tell);
-  const set = action(t("calibrate.set"), () => changed(() => api.calibrateProduct(product.id, [], { threshold: hand.value }), t("calibrate.done")), tell);
+  const calibrate = (files) => rate.reportValidity() && changed(() => api.calibrateProduct(product.id, files, { false_alarm_rate: share() }), t("calibrate.done"));
+  rate.addEventListener("input", () => { if (rate.checkValidity()) zone.node.querySelector(".pale").textContent = hint(); });
+  const again = action(t("calibrate.again"), () => calibrate([]), tell);
+  const set = action(t("calibrate.set"), () => hand.reportValidity() && changed(() => api.calibrateProduct(product.id, [], { threshold: hand.value }), t("calibrate.done")), tell);
   return [h("label", { class: "row" }, t("calibrate.rate"), rate, "%"), zone.node,
     h("div", { class: "row" }, again), h("label", { class: "row" }, t("calibrate.byhand"), hand, set)];
 }
