@@ -18,6 +18,7 @@ ANSWERS = (
     *(schemas.ProposalOut, schemas.InspectionOut, schemas.InspectedOut, schemas.HistoryPage),
     *(
         schemas.TrendOut,
+        schemas.TrialOut,
         schemas.CoverageOut,
         schemas.WatchedFolderOut,
         schemas.SourceOut,

@@ -35,6 +35,7 @@ from .records import (
     ShotRecord,
     SourceRecord,
     TrendRecord,
+    TrialRecord,
     UserListRecord,
     UserRecord,
     VersionListRecord,
@@ -134,6 +135,18 @@ class StationClient:
     def adapt_product(self, product: str, latest: str | None = None) -> ProductRecord:
         """`latest` as the proposal says: then what came later does not count."""
         return self._answer(ProductRecord, "POST", f"products/{product}/adapt", {"latest": latest})
+
+    def try_settings(
+        self, product: str, settings: Json, parts: int = 200, cursor: str | None = None
+    ) -> TrialRecord:
+        """What these settings would change, judged by the latest parts; those before them with the
+        cursor of the last answer."""
+        wanted = {"settings": settings, "parts": parts, "cursor": cursor}
+        return self._answer(TrialRecord, "POST", f"products/{product}/trial", wanted)
+
+    def configure_product(self, product: str, **settings: Any) -> ProductRecord:
+        """`region`, `rotations`, `resolution`, `tiles`, `false_alarm_rate`; others stay."""
+        return self._answer(ProductRecord, "POST", f"products/{product}/settings", settings)
 
     def delete_product(self, product: str) -> None:
         self._bytes("DELETE", f"products/{product}")

@@ -64,6 +64,10 @@ class Detectors:
             self._loaded.popitem(last=False)
         return self._loaded[path]
 
+    def of(self, settings: Settings) -> HyperFSAD:
+        """A new one that has learnt nothing yet."""
+        return self._with_encoder(HyperFSAD.of(settings))
+
     def copy(self, path: Path) -> HyperFSAD:
         return copy.deepcopy(self.get(path))
 

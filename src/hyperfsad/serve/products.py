@@ -463,7 +463,11 @@ def loaded(
 
 def shown_product(product: ProductRow) -> ProductOut:
     own = {name: getattr(product, name) for name in OWN_FIELDS}
-    return ProductOut(**own, **product.summary)
+    summary = {**product.summary, "settings": dict(product.summary["settings"])}
+    drawn = product.shapes.get(summary["settings"].pop("mask"))
+    if drawn is not None:
+        summary["settings"]["region"] = drawn
+    return ProductOut(**own, **summary)
 
 
 def product_name(text: str) -> str:
@@ -472,6 +476,20 @@ def product_name(text: str) -> str:
     if not name or len(name) > 100 or not name.isprintable():
         raise UsageError("product-name-invalid")
     return name
+
+
+def _settings_of(detector: HyperFSAD) -> dict[str, Any]:
+    """What it was set to; `mask` is the hash of its region, by which the store knows its shapes."""
+    found, region = detector.settings, detector.view_.region.described()
+    mask = region["sha256"] if isinstance(region, dict) else None
+    return {
+        "region": "auto" if found.finds_part else None if mask is None else "mask",
+        "mask": mask,
+        "inspected": detector.view_.region.share,
+        "rotations": found.rotations,
+        "resolution": found.resolution,
+        "tiles": detector.tile_side_ if found.tiles else None,
+    }
 
 
 def summary_of(detector: HyperFSAD, notes: Sequence[str]) -> dict[str, Any]:
@@ -493,6 +511,7 @@ def summary_of(detector: HyperFSAD, notes: Sequence[str]) -> dict[str, Any]:
         "resolution": detector.encoding_.resolution,
         "rotations": detector.rotations_,
         "tiles": detector.tile_side_,
+        "settings": _settings_of(detector),
         "defects": [{"name": n, "examples": c} for n, c in detector.defects_.counts.items()],
         "examples": [example.sha256 for example in detector.defects_.examples],
         "notes": list(map(station_text, notes)),

@@ -11,6 +11,18 @@ class TraceFieldRecord(TypedDict):
     """Whether each part has a value of its own, as a serial number."""
 
 
+class SettingsRecord(TypedDict):
+    """What a product was set to; `fit` may have chosen where it says auto or null."""
+
+    region: list[list[tuple[float, float]]] | Literal["auto", "mask"] | None
+    """As in ProductSettings; `mask`: it came with a file, and nothing was drawn."""
+    inspected: float | None
+    """Share of the picture that is inspected."""
+    rotations: int | Literal["auto"]
+    resolution: int | None
+    tiles: int | None
+
+
 class DefectRecord(TypedDict):
     """A defect that a product can name."""
 
@@ -49,6 +61,7 @@ class ProductRecord(TypedDict):
     resolution: int
     rotations: int
     tiles: int | None
+    settings: SettingsRecord
     defects: list[DefectRecord]
     """In the order in which they were first taught."""
     notes: list[str]
@@ -63,19 +76,9 @@ class VersionRecord(TypedDict):
     role: str
     user: str
     """The name; empty where a token was used, or nothing."""
-    action: Literal[
-        "created",
-        "uploaded",
-        "extended",
-        "taught",
-        "adapted",
-        "undone",
-        "calibrated",
-        "removed",
-        "restored",
-    ]
+    action: Literal["created", "uploaded", "extended", "taught", "adapted", "undone", "calibrated", "configured", "removed", "restored"]
     detail: str
-    """The part that was taught, how many it adapted to, or the version restored."""
+    """The part that was taught, how many it adapted to, which settings were changed, or the version restored."""
     good_parts: int
     threshold: float | None
 
@@ -291,6 +294,27 @@ class TrendRecord(TypedDict):
     points: list[TrendPointRecord]
     drift: DriftRecord | None
     """Null while there is too little to compare."""
+
+
+class TrialRecord(TypedDict):
+    """What other settings would change; compared with the verdicts at the time."""
+
+    threshold: float | None
+    new_threshold: float | None
+    threshold_from: str | None
+    """How the new one came about."""
+    inspected: float | None
+    """Share of the picture; null: not always the same."""
+    parts: int
+    """Parts that were judged again."""
+    anomalous: int
+    unjudged: int
+    passing: list[InspectionRowRecord]
+    """Anomalous ones that would be good."""
+    failing: list[InspectionRowRecord]
+    """Good ones that would be anomalous."""
+    next: str | None
+    """The cursor of the parts before these; null at the end."""
 
 
 class CoverageRecord(TypedDict):

@@ -46,6 +46,49 @@ class DefectOut(BaseModel):
     examples: int = Field(description="Parts that somebody has called so, and it has learnt.")
 
 
+Corner = tuple[Annotated[float, Field(ge=0, le=1)], Annotated[float, Field(ge=0, le=1)]]
+Shape = Annotated[list[Corner], Field(min_length=3, max_length=200)]
+"""The corners of a polygon, as shares of the width and height of the picture."""
+
+
+class ProductSettings(BaseModel):
+    """How a product looks at parts; what is left out stays as it is."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    region: Annotated[list[Shape], Field(min_length=1, max_length=32)] | Literal["auto"] | None = (
+        Field(
+            None,
+            description="Where to inspect: inside any of these shapes, each the corners of a"
+            " polygon as shares of width and height; `auto`: the part itself; null: everywhere.",
+        )
+    )
+    rotations: Annotated[int, Field(ge=1, le=72)] | Literal["auto"] | None = Field(
+        None, description="In how many orientations good parts are remembered."
+    )
+    resolution: Annotated[int, Field(ge=1, le=4096)] | None = Field(
+        None, description="Side of the encoder's input in pixels; null: its usual one."
+    )
+    tiles: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
+        None, description="Side of tiles in pixels of the picture; null: none."
+    )
+    false_alarm_rate: float | None = Field(
+        None, gt=0, lt=1, description="What the estimated threshold aims at."
+    )
+
+
+class SettingsOut(BaseModel):
+    """What a product was set to; `fit` may have chosen where it says auto or null."""
+
+    region: list[Shape] | Literal["auto", "mask"] | None = Field(
+        description="As in ProductSettings; `mask`: it came with a file, and nothing was drawn."
+    )
+    inspected: float | None = Field(description="Share of the picture that is inspected.")
+    rotations: int | Literal["auto"]
+    resolution: int | None
+    tiles: int | None
+
+
 class ProductOut(BaseModel):
     """A product, and what its detector has learnt."""
 
@@ -72,6 +115,7 @@ class ProductOut(BaseModel):
     resolution: int
     rotations: int
     tiles: int | None
+    settings: SettingsOut
     defects: list[DefectOut] = Field(description="In the order in which they were first taught.")
     notes: list[str] = Field(description="What the last change reported.")
 
@@ -100,11 +144,13 @@ class VersionOut(BaseModel):
         "adapted",
         "undone",
         "calibrated",
+        "configured",
         "removed",
         "restored",
     ]
     detail: str = Field(
-        description="The part that was taught, how many it adapted to, or the version restored."
+        description="The part that was taught, how many it adapted to, which settings were changed,"
+        " or the version restored."
     )
     good_parts: int
     threshold: float | None
@@ -185,6 +231,29 @@ class AdaptingOut(BaseModel):
     inspections: int = Field(description="Past verdicts that were given again.")
     passing: list[InspectionRow] = Field(description="Anomalous ones that would be good.")
     failing: list[InspectionRow] = Field(description="Good ones that would be anomalous.")
+
+
+class TrialWanted(BaseModel):
+    """Which settings to try, on which of the latest parts."""
+
+    settings: ProductSettings
+    parts: int = Field(200, ge=1, le=200, description="How many; inspections wait meanwhile.")
+    cursor: str | None = Field(None, max_length=20, description="Go on after the last answer.")
+
+
+class TrialOut(BaseModel):
+    """What other settings would change; compared with the verdicts at the time."""
+
+    threshold: float | None
+    new_threshold: float | None
+    threshold_from: str | None = Field(description="How the new one came about.")
+    inspected: float | None = Field(description="Share of the picture; null: not always the same.")
+    parts: int = Field(description="Parts that were judged again.")
+    anomalous: int
+    unjudged: int
+    passing: list[InspectionRow] = Field(description="Anomalous ones that would be good.")
+    failing: list[InspectionRow] = Field(description="Good ones that would be anomalous.")
+    next: str | None = Field(description="The cursor of the parts before these; null at the end.")
 
 
 class ProposalOut(BaseModel):

@@ -6,6 +6,7 @@ from ..detector.settings import Settings
 from ..messages import Notify, log
 from .adapting import Adapting
 from .cameras import Cameras
+from .configuring import Configuring
 from .engine import StationEngine
 from .folders import InspectionDesk, WatchedFolder
 from .inspections import Inspections
@@ -43,6 +44,7 @@ class Station:
             lambda: self.engine.waiting, lambda: files.free, lambda: files.trashed
         )
         self.products = Products(self.store)
+        self.configuring = Configuring(self.store, self.products)
         self.adapting = Adapting(self.store, self.products, self.engine)
         self.inspections = Inspections(self.store, self.metrics.inspections, self.adapting.consider)
         self.labels = Labels(self.store, self.products, self.inspections)

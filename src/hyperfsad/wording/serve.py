@@ -161,6 +161,8 @@ SERVE_SENTENCES: Sentences = {
     "threshold-or-images": "Give either a threshold, or good parts and a false_alarm_rate.",
     "inspection-unknown": "There is no inspection {inspection}.",
     "original-gone": "The original of this picture is no longer kept.",
+    "settings-need-pictures": "The product has to learn its good parts again, and the station has"
+    " no picture of {names}; remove them, or give them again.",
     "label-known": "This inspection is already labelled {label}; undo that first.",
     "label-missing": "This inspection has no label.",
     "fine-with-defect": "A part that is fine cannot have a defect.",

@@ -1,4 +1,4 @@
-"""From nothing to the first verdict: two actions."""
+"""From nothing to the first verdict: drop, look, learn, drop."""
 
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,16 @@ def test_three_steps_and_nothing_else(
             "What was learnt",
             "Inspect",
         ]
-        page.locator("[data-step='1'] input[type=file]").first.set_input_files(pictures[:3])
+        page.locator("[data-step='1'] input[type=file]").first.set_input_files(pictures[:4])
+        # nothing is learnt before somebody has looked at it, named it, and taken away what is wrong
+        page.wait_for_selector(".review li:nth-child(4)")
+        page.get_by_role("button", name="Cancel").click()
+        assert page.locator(".review li").count() == 0
+        page.locator("[data-step='1'] input[type=file]").first.set_input_files(pictures[:4])
+        page.get_by_role("button", name="Take part 3.png away").click()
+        assert page.get_by_label("Name").input_value() == "Product 1"
+        assert station.client().products() == []
+        page.get_by_role("button", name="Learn from these 3 photos").click()
         page.wait_for_selector(".histogram svg")
         learnt = page.locator("[data-step='2']")
         learnt.locator(".goods img").nth(2).wait_for(state="attached")
@@ -63,13 +72,17 @@ def test_the_name_and_more_good_parts(
     page = visit(station.url, "#/new")
     page.wait_for_selector("[data-step='1'] .drop")
     drop(page, "main", pictures[0])  # anywhere
+    page.get_by_label("Name").fill("Mutter")
+    page.get_by_role("button", name="Learn from this photo").click()
     page.wait_for_selector("[data-step='2'] .fact")
     assert "one good part" in page.locator("[data-step='2']").inner_text()
+    assert [one["name"] for one in station.client().products()] == ["Mutter"]
     name = page.get_by_label("Name")
     name.fill("Mutter M6")
     name.press("Tab")
     page.wait_for_selector(".toast")
     drop(page, "[data-step='1'] .drop", pictures[1])
+    page.get_by_role("button", name="Learn from this photo").click()
     page.wait_for_selector(".histogram svg")
     (product,) = [one for one in station.client().products() if one["name"] == "Mutter M6"]
     assert product["good_parts"] == 2

@@ -118,6 +118,7 @@ def test_a_full_disk_is_told(
         page = visit(full.listening(), allowed=("503", "507"))
         page.wait_for_selector(".notice.bad >> text=The disk is nearly full.")
         page.locator("[data-step='1'] input[type=file]").first.set_input_files(pictures[0])
+        page.get_by_role("button", name="Learn from this photo").click()
         page.wait_for_selector(".toast.bad")
         assert page.locator("[data-step='3'] .drop").count() == 0
     finally:
@@ -132,4 +133,10 @@ def test_a_station_that_is_away_is_told(
     page.wait_for_selector("[data-step='1']")
     station.stop()
     page.locator("[data-step='1'] input[type=file]").first.set_input_files(pictures[0])
+    page.get_by_role("button", name="Learn from this photo").click()
     page.wait_for_selector(".notice.bad >> text=does not answer")
+    page.wait_for_selector(".toast.bad >> text=does not answer")
+    port = station.url.rsplit(":", 1)[1]
+    with stations.running(tmp_path / "store", "--port", port):
+        page.wait_for_selector(".notice", state="detached")
+        page.wait_for_selector(".toast", state="detached")  # it is over

@@ -19,9 +19,12 @@ from ..schemas import (
     GoodPartList,
     ProductChange,
     ProductOut,
+    ProductSettings,
     ProposalOut,
     Tracing,
     TrendOut,
+    TrialOut,
+    TrialWanted,
     VersionList,
 )
 from ..station import Station
@@ -120,6 +123,25 @@ async def adapt_product(
     """Learns from the latest parts, 12 or more; that is a new version. With `latest`, from those
     that the proposal counted."""
     return await in_engine(request, station.adapting.adapt, actor, product_id, latest)
+
+
+@router.post("/{product_id}/trial")
+async def try_settings(
+    product_id: Id, wanted: TrialWanted, request: Request, station: Here, _: Admin
+) -> TrialOut:
+    """What other settings would change: the threshold, and the verdicts of the latest parts whose
+    pictures are kept. Nothing is changed. With fewer `parts` at a time, and the cursor of the last
+    answer, inspections go between."""
+    return await in_engine(request, station.configuring.try_out, product_id, wanted)
+
+
+@router.post("/{product_id}/settings")
+async def configure_product(
+    product_id: Id, wanted: ProductSettings, request: Request, station: Here, actor: Admin
+) -> ProductOut:
+    """Looks at parts with other settings from here on; that is a new version. The good parts are
+    learnt again, and the threshold is estimated from them, or from the line."""
+    return await in_engine(request, station.configuring.configure, actor, product_id, wanted)
 
 
 @router.delete("/{product_id}", status_code=204)

@@ -79,6 +79,8 @@ class ProductRow(Base):
     """Of one's own, such as serial and lot (`serve/tracing.py`)."""
     name_pattern: Mapped[str] = mapped_column(TITLE, default="")
     """How to read them from the names of files."""
+    shapes: Mapped[dict[str, Any]] = mapped_column(JSON, default=dict)
+    """What was drawn for each region of interest, by the hash of its mask: to go on drawing."""
 
 
 class Image(Base):

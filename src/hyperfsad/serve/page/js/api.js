@@ -74,6 +74,8 @@ export const adaptAutomatically = (id, on) => ask("PATCH", `products/${id}`, { j
 export const proposal = (id, signal) => ask("GET", `products/${id}/proposal`, { signal });
 export const propose = (id) => ask("POST", `products/${id}/proposal`);
 export const adapt = (id, latest) => ask("POST", `products/${id}/adapt`, { json: { latest } });
+export const tryOut = (id, wanted) => ask("POST", `products/${id}/trial`, { json: wanted });
+export const configure = (id, settings) => ask("POST", `products/${id}/settings`, { json: settings });
 export const deleteProduct = (id) => ask("DELETE", `products/${id}`);
 export const source = (id, signal) => ask("GET", `products/${id}/source`, { signal });
 export const setSource = (id, wanted) => ask("PUT", `products/${id}/source`, { json: wanted });

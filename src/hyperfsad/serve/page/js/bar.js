@@ -36,6 +36,7 @@ export function drawBar(views, redraw) {
     h("a", { href: `#${view.path}`, "data-path": view.path }, t(view.nav)));
   const engineer = wishes.view === "engineer";
   replace(document.getElementById("bar"),
+    h("button", { type: "button", class: "skip", onclick: () => document.getElementById("main").focus() }, t("skip")),
     h("a", { class: "brand", href: "#/" }, h("img", { src: "page/icon.svg", alt: "", width: 28, height: 28 }), h("span", {}, "Hyper-FSAD")),
     links.length > 1 && h("nav", { "aria-label": t("nav.title") }, links),
     h("details", { class: "menu" },

@@ -1,7 +1,7 @@
 // What was measured: how far the part reaches, and the regions.
 
 import { h, svg } from "../dom.js";
-import { number, reached, t } from "../i18n.js";
+import { currentLanguage, number, reached, t } from "../i18n.js";
 
 const KINDS = { unexpected: "region.unexpected", missing: "region.missing" };
 
@@ -49,7 +49,8 @@ export function details(found, whole) {
   const rows = [[t("score.title"), figure(found.score)], [t("score.threshold"), figure(found.threshold)],
     [t("detail.peak"), figure(found.map_peak)], [t("detail.mapthreshold"), figure(found.map_threshold)]];
   if (whole) rows.push(...Object.entries(found.branches).map(([name, value]) => [name in BRANCHES ? t(BRANCHES[name]) : name, figure(value)]));
-  rows.push([t("detail.from"), found.threshold_from ?? "–"], [t("detail.revision"), number(found.revision)], [t("detail.size"), found.size.join(" × ")]);
+  if (currentLanguage() === "en") rows.push([t("detail.from"), found.threshold_from ?? "–"]); // the station's own words
+  rows.push([t("detail.revision"), number(found.revision)], [t("detail.size"), found.size.join(" × ")]);
   return h("details", { class: "more" }, h("summary", {}, t("detail.title")),
     found.p_value !== null && h("p", { class: "pale number" }, t("score.pvalue", { value: number(found.p_value, 3) })),
     h("table", {}, h("tbody", {}, rows.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value))))));

@@ -19,6 +19,10 @@ export class LabelButtons {
     this.found = null;
     this.latest = new Map(); // each part as the station knows it
     this.turns = new Map();
+    this.others = new BroadcastChannel("labels");
+    this.others.addEventListener("message", ({ data }) => this.look(data));
+    this.looking = () => this.look(this.found?.id); // another machine may have said something meanwhile
+    addEventListener("focus", this.looking);
     this.buttons = h("div", { class: "labels" });
     this.node = h("div", { class: "labelling", hidden: true }, this.buttons, this.names.node);
   }
@@ -32,15 +36,36 @@ export class LabelButtons {
 
   // One after the other for each part: taking back waits for what is being learnt.
   turn(id, work) {
-    const mine = (this.turns.get(id) ?? Promise.resolve()).then(() => work(this.latest.get(id))).catch(tell);
+    const mine = (this.turns.get(id) ?? Promise.resolve()).then(() => work(this.latest.get(id))).catch((error) => this.failed(id, error));
     this.turns.set(id, mine);
     mine.then(() => { if (this.turns.get(id) === mine) this.turns.delete(id); });
     return mine;
   }
 
+  failed(id, error) {
+    tell(error);
+    if (error.status === 409) setTimeout(() => this.look(id));
+  }
+
   came(found) {
     this.latest.set(found.id, found);
     this.changed(found);
+    this.others.postMessage(found.id);
+  }
+
+  // A part as others see it now; what is being said here comes first.
+  async look(id) {
+    if (!this.latest.has(id) || this.turns.has(id)) return;
+    const found = await api.inspection(id).catch(() => null);
+    const known = this.latest.get(id);
+    if (!found || this.turns.has(id) || (found.label === known.label && found.defect === known.defect && found.learnt === known.learnt)) return;
+    this.latest.set(id, found);
+    this.changed(found);
+  }
+
+  close() {
+    removeEventListener("focus", this.looking);
+    this.others.close();
   }
 
   set(kind) {

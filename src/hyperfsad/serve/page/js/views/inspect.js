@@ -65,6 +65,7 @@ class Inspecting {
   // What waits goes on without the view.
   left() {
     this.evidence.clear();
+    this.labels.close();
     this.queue.view = null;
   }
 

@@ -29,7 +29,7 @@ class Sheet {
           h("p", {}, h("time", { datetime: found.time }, when(found.time))))),
       h("div", { class: "sheet-body" }, h("div", {}, this.viewer.node, drawn), h("aside", { "aria-label": t("inspect.panel") }, this.facts, this.evidence.node)),
       h("footer", { class: "pale print-only" }, `${t("sheet.id")} ${found.id} · sha256 ${found.image}`));
-    context.leaving(() => this.evidence.clear());
+    context.leaving(() => { this.evidence.clear(); this.labels.close(); });
     addKeys(
       { key: "p", text: "key.print", run: () => print() },
       ...this.labels.keys,

@@ -8,6 +8,7 @@ import { say, tell } from "../said.js";
 import { adapting } from "../parts/adapting.js";
 import { confirmed, taught } from "../parts/asking.js";
 import { fieldSettings } from "../parts/fields.js";
+import { Configuring } from "../parts/configuring.js";
 import { dropZone } from "../parts/drop.js";
 import { learnt } from "../parts/learnt.js";
 import { lineCamera } from "../parts/linecamera.js";
@@ -33,15 +34,18 @@ function renaming(product) {
 }
 
 function calibrating(product) {
-  const rate = h("input", { type: "number", min: 0.1, max: 50, step: 0.1, value: Number((100 * (product.false_alarm_rate ?? 0.05)).toPrecision(4)), class: "short" });
-  const rates = () => ({ false_alarm_rate: Number(rate.value) / 100 });
-  const hand = h("input", { type: "number", min: 0, step: "any", value: product.threshold === null ? "" : Number(product.threshold.toPrecision(4)), class: "short" });
+  const rate = h("input", { type: "number", min: 0.1, max: 50, step: "any", required: true, value: Number((100 * (product.false_alarm_rate ?? 0.05)).toPrecision(4)), class: "short" });
+  const share = () => Number(rate.value) / 100;
+  // with so many the bound holds (docs/theory.md)
+  const hint = () => t("calibrate.hint", { count: Math.ceil(1 / share() - 1 - 1e-9), rate: percent(share()) });
+  const hand = h("input", { type: "number", min: 0, step: "any", required: true, value: product.threshold === null ? "" : Number(product.threshold.toPrecision(4)), class: "short" });
   const zone = dropZone({
-    text: t("calibrate.drop"), hint: t("calibrate.hint"),
-    take: (files) => changed(() => api.calibrateProduct(product.id, files, rates()), t("calibrate.done")),
+    text: t("calibrate.drop"), hint: hint(), take: (files) => calibrate(files),
   });
-  const again = action(t("calibrate.again"), () => changed(() => api.calibrateProduct(product.id, [], rates()), t("calibrate.done")), tell);
-  const set = action(t("calibrate.set"), () => changed(() => api.calibrateProduct(product.id, [], { threshold: hand.value }), t("calibrate.done")), tell);
+  const calibrate = (files) => rate.reportValidity() && changed(() => api.calibrateProduct(product.id, files, { false_alarm_rate: share() }), t("calibrate.done"));
+  rate.addEventListener("input", () => { if (rate.checkValidity()) zone.node.querySelector(".pale").textContent = hint(); });
+  const again = action(t("calibrate.again"), () => calibrate([]), tell);
+  const set = action(t("calibrate.set"), () => hand.reportValidity() && changed(() => api.calibrateProduct(product.id, [], { threshold: hand.value }), t("calibrate.done")), tell);
   return [h("label", { class: "row" }, t("calibrate.rate"), rate, "%"), zone.node,
     h("div", { class: "row" }, again), h("label", { class: "row" }, t("calibrate.byhand"), hand, set)];
 }
@@ -80,7 +84,7 @@ function deleting(product) {
 
 const ACTIONS = {
   created: "version.created", uploaded: "version.uploaded", extended: "version.extended", taught: "version.taught", adapted: "version.adapted",
-  undone: "version.undone", calibrated: "version.calibrated", removed: "version.removed", restored: "version.restored",
+  configured: "version.configured", undone: "version.undone", calibrated: "version.calibrated", removed: "version.removed", restored: "version.restored",
 };
 
 function restoring(product, revision, label) {
@@ -108,10 +112,10 @@ async function removed(product, part) {
   say(t("product.removed", { name: part.name }), { actions: [restoring(product, product.revision, t("label.undo"))] });
 }
 
-// From the line; it is said with a way back.
-async function adapted(product) {
+// From the line, or with other settings; it is said with a way back.
+async function applied(product, text) {
   await show();
-  say(t("adapt.applied"), { actions: [restoring(product, product.revision, t("label.undo"))] });
+  say(text, { actions: [restoring(product, product.revision, t("label.undo"))] });
 }
 
 function card(title, ...content) {
@@ -124,6 +128,7 @@ export default {
   engineer: true,
   async show(place, context) {
     const product = await api.product(context.params.id, context.signal);
+    const parts = await api.goodParts(product.id, context.signal);
     const zone = dropZone({
       text: t("product.drop"),
       take: (files) => changed((more) => api.extendProduct(product.id, files, more), t("product.extended", { count: files.length })),
@@ -133,7 +138,8 @@ export default {
       h("div", { class: "row" }, h("h1", { class: "grow" }, product.name),
         h("a", { class: "button main", href: `#/inspect/${product.id}` }, t("nav.inspect"))),
       card(t("start.two"), learnt(product, context.signal, show, (part) => removed(product, part))),
-      !product.tiles && card(t("adapt.title"), await adapting(product, context.signal, () => adapted(product))),
+      card(t("set.title"), new Configuring(product, parts.images, () => applied(product, t("set.applied"))).node),
+      !product.tiles && card(t("adapt.title"), await adapting(product, context.signal, () => applied(product, t("adapt.applied")))),
       h("div", { class: "columns" },
         card(t("product.extend"), zone.node),
         card(t("calibrate.title"), calibrating(product)),

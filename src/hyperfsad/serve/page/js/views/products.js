@@ -7,8 +7,17 @@ import { go } from "../router.js";
 import { tell } from "../said.js";
 import { dropZone } from "../parts/drop.js";
 
-function row(product) {
-  return h("li", { class: "card product-card" },
+// The first good part of which there is a picture; where none is, the product came as a file.
+async function look(product, place, signal) {
+  const { images } = await api.goodParts(product.id, signal);
+  const first = images.find((part) => part.image !== null);
+  replace(place, first ? h("img", { src: api.address(`products/${product.id}/images/${first.part}/thumbnail`), alt: "" }) : h("span", { class: "pale" }, t("product.nopicture")));
+}
+
+function row(product, signal) {
+  const picture = h("div", { class: "product-picture" });
+  look(product, picture, signal).catch(() => {});
+  return h("li", { class: "card product-card" }, picture,
     h("h2", {}, h("a", { href: `#/products/${product.id}` }, product.name)),
     h("dl", { class: "facts" },
       h("div", { class: "fact" }, h("dt", {}, t("learnt.parts")), h("dd", {}, h("strong", {}, number(product.good_parts)))),
@@ -40,7 +49,7 @@ export default {
     });
     replace(place,
       h("div", { class: "row" }, h("h1", { class: "grow" }, t("nav.products")), h("a", { class: "button main", href: "#/new" }, t("product.new"))),
-      found.length ? h("ul", { class: "cards" }, found.map(row)) : h("p", {}, t("product.none")),
+      found.length ? h("ul", { class: "cards" }, found.map((one) => row(one, context.signal))) : h("p", {}, t("product.none")),
       bring.node);
   },
 };

@@ -1,4 +1,4 @@
-// Three steps to the first verdict: show good parts, see what was learnt, inspect.
+// Three steps to the first verdict: show good parts and look at them, see what was learnt, inspect.
 
 import { action, h, replace } from "../dom.js";
 import * as api from "../api.js";
@@ -33,14 +33,15 @@ export async function steps(place, context, products) {
   context.leaving(() => zone?.close());
   const first = h("div", {}), second = h("div", {}), third = h("div", {});
 
-  async function learn(files) {
+  async function learn() {
+    const files = tray.map((one) => one.file), name = title.value.trim();
     zone.close(); // what is dropped meanwhile is not a good part of another product
     replace(first, h("p", { class: "pale" }, t("start.wait")));
     replace(second, h("p", { class: "busy" }, t("start.learning", { count: files.length })));
     try {
-      product = product ? await api.extendProduct(product.id, files, { confirm: true }) : await api.createProduct(freeName(products), files);
+      product = product ? await api.extendProduct(product.id, files, { confirm: true }) : await api.createProduct(name, files);
       wish({ product: product.id });
-      tray.length = 0;
+      empty();
       draw();
     } catch (error) {
       draw();
@@ -48,17 +49,38 @@ export async function steps(place, context, products) {
     }
   }
 
-  const camera = new Camera({ take: (file) => { tray.push(file); drawTray(); } });
-  context.leaving(() => camera.stop());
-  const shots = h("div", { class: "tray" });
-  function drawTray() {
-    replace(shots, tray.map((file) => {
-      const url = URL.createObjectURL(file);
-      const picture = h("img", { src: url, alt: file.name });
-      picture.addEventListener("load", () => URL.revokeObjectURL(url));
-      return picture;
-    }), tray.length > 0 && action(t("start.learnthese", { count: tray.length }), () => learn([...tray]), tell, { class: "main" }));
+  // Nothing is learnt before somebody has looked at it.
+  const title = h("input", { "aria-label": t("product.name"), value: freeName(products), maxlength: 100, required: true });
+  const shots = h("div", { class: "review" });
+  function add(files) {
+    tray.push(...files.map((file) => ({ file, url: URL.createObjectURL(file) })));
+    drawTray();
   }
+
+  function empty() {
+    for (const { url } of tray.splice(0)) URL.revokeObjectURL(url);
+    drawTray();
+  }
+
+  function takeAway(one) {
+    URL.revokeObjectURL(one.url);
+    tray.splice(tray.indexOf(one), 1);
+    drawTray();
+  }
+
+  function drawTray() {
+    const away = (one) => t("start.away", { name: one.file.name });
+    replace(shots, tray.length > 0 && [h("p", {}, t("start.review")),
+      h("ul", { class: "goods" }, tray.map((one) => h("li", {}, h("img", { src: one.url, alt: one.file.name, title: one.file.name }),
+        h("button", { type: "button", class: "remove", "aria-label": away(one), title: away(one), onclick: () => takeAway(one) }, "×")))),
+      !product && h("label", { class: "row" }, t("product.name"), title),
+      h("div", { class: "row" }, action(t("start.learnthese", { count: tray.length }), () => title.reportValidity() && learn(), tell, { class: "main" }),
+        h("button", { type: "button", onclick: empty }, t("cancel")))]);
+    shots.scrollIntoView?.({ block: "nearest" });
+  }
+
+  const camera = new Camera({ take: (file) => add([file]) });
+  context.leaving(() => { camera.stop(); empty(); });
 
   function nameField() {
     const field = h("input", { "aria-label": t("product.name"), value: product.name, maxlength: 100 });
@@ -81,10 +103,10 @@ export async function steps(place, context, products) {
     zone?.close();
     zone = dropZone({
       text: product ? t("start.dropmore") : isTouch() ? t("start.choose") : t("start.drop"),
-      hint: product ? null : isTouch() ? t("start.howmany") : t("start.hint"), take: learn,
+      hint: product ? null : isTouch() ? t("start.howmany") : t("start.hint"), take: add,
       whole: !product,
     });
-    replace(first, zone.node, h("details", { class: "more" }, h("summary", {}, t("start.camera")), camera.node, shots));
+    replace(first, zone.node, h("details", { class: "more" }, h("summary", {}, t("start.camera")), camera.node), shots);
     replace(second, product ? [nameField(), learnt(product, context.signal)] : h("p", { class: "pale" }, t("start.second")));
     if (!product) {
       replace(third, h("p", { class: "pale" }, t("start.third")));
