@@ -34,6 +34,7 @@ ROOMS = {
     "polars": ("report/frames.py",),
     "supervision": ("results/showing.py",),
     "shtab": ("cli/completion.py",),
+    "av": ("connect/sources/",),
     "fsspec": ("cluster/",),
     "alembic": ("serve/",),
     "anyio": ("serve/",),
