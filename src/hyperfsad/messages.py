@@ -30,7 +30,7 @@ INFORMATION = frozenset(
     | {"results-replaced", "rotations-help", "rotations-useless", "running-preset", "store-open"}
     | {"station-listening", "together-changes", "view-larger", "view-reduced", "view-tiles"}
     | {"watch-adapted", "watch-adapted-before", "watch-folder-back", "watch-started"}
-    | {"webhook-recovered", "weights-again", "weights-from-hub", "weights-from-wheel"}
+    | {"delivery-recovered", "weights-again", "weights-from-hub", "weights-from-wheel"}
 )
 """Notices that tell what goes on; all others are warnings."""
 

@@ -20,6 +20,8 @@ ANSWERS = (
         schemas.TrendOut,
         schemas.CoverageOut,
         schemas.WatchedFolderOut,
+        schemas.ConnectionsOut,
+        schemas.ConnectionTestOut,
         schemas.AuditPage,
         schemas.Readiness,
     ),

@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,8 +29,8 @@ from .console import (
 from .detectors import given_settings, saved_detector
 
 if TYPE_CHECKING:
+    from ..connect.config import ConnectSettings
     from ..watch.watcher import Watcher
-    from ..watch.webhook import Webhook
 
 
 STATION_PACKAGES = [
@@ -63,7 +64,8 @@ def add_watch(command: argparse.ArgumentParser) -> None:
     --interval S  seconds between two checks of the folder [0.5]
     --settle S    seconds without a change after which a file is complete [1]
     --patience S  seconds after which a file that cannot be decoded counts as failed [10]
-    webhook: send records of results.jsonl as JSON by POST
+    machines: who hears of each image
+    --connect FILE.toml          connect a broker, PLCs or a web address as this file says
     --webhook URL                http or https address to send to
     --webhook-on KINDS           which records to send: anomalous, error, anomalous,error or all
         (default: anomalous)
@@ -78,7 +80,7 @@ def watch(options: argparse.Namespace) -> int:
     """Inspects images as they arrive, until it is stopped."""
     from ..watch.watcher import Watcher
 
-    webhook = _webhook(options)
+    connect = _connections(options)
     detector = saved_detector(options)
     detector.min_area = options.min_area
     watcher = Watcher(
@@ -89,7 +91,7 @@ def watch(options: argparse.Namespace) -> int:
         wait=options.wait,
         heatmaps=not options.no_heatmaps,
         maps=options.save_maps,
-        webhook=webhook,
+        connect=connect,
     )
     inspected = failed = 0
     with (
@@ -121,15 +123,21 @@ def watch(options: argparse.Namespace) -> int:
     return exit_code(not failed, inspected - failed) if inspected and not signals else DONE
 
 
-def _webhook(options: argparse.Namespace) -> "Webhook | None":
-    from ..watch.webhook import Webhook, read_headers
+def _connections(options: argparse.Namespace) -> "ConnectSettings | None":
+    from ..connect.config import ConnectSettings, read_connections
+    from ..connect.sinks.webhook import Webhook, read_headers
 
+    found = read_connections(Path(options.connect)) if options.connect else None
     if options.webhook is None:
         if options.webhook_header or options.webhook_on:
             raise UsageError("webhook-missing")
-        return None
+        return found
+    found = found or ConnectSettings()
+    if any(sink.name == Webhook.name for sink in found.sinks):
+        raise UsageError("connect-twice")
     on = (options.webhook_on or "anomalous").split(",")
-    return Webhook(options.webhook, on, read_headers(options.webhook_header or []))
+    webhook = Webhook(options.webhook, on, read_headers(options.webhook_header or []))
+    return replace(found, sinks=(*found.sinks, webhook))
 
 
 @contextlib.contextmanager
@@ -164,6 +172,7 @@ def add_serve(command: argparse.ArgumentParser) -> None:
         station may run
     --watch PRODUCT=FOLDER  inspect the pictures that appear in a folder for a product, by its
         name; may be repeated
+    --connect FILE.toml     connect a broker, PLCs or a web address as this file says
     --wait                  if another station runs there, wait until it has ended
     security:
     --token FILE     file with the rows `inspect: TOKEN` and `admin: TOKEN`; needed on other
@@ -198,6 +207,7 @@ def serve(options: argparse.Namespace) -> int:
             raise UsageError("serve-packages", package=package)
     if options.backup:
         return _backup(options)
+    from ..connect.config import read_connections
     from ..detector.settings import Settings
     from ..encoders.encoder import use_threads
     from ..serve.pictures import UploadLimits
@@ -219,6 +229,7 @@ def serve(options: argparse.Namespace) -> int:
         limits=limits,
         reserve=10**6 * options.reserve_megabytes,
         watch=tuple(map(parse_watch, options.watch or ())),
+        connect=read_connections(Path(options.connect)) if options.connect else None,
         **chosen(options, "host", "port", "database", "max_queue", "new_store", "trust_clock"),
     )
     run(settings, detector=detector, wait=options.wait)

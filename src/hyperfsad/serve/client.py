@@ -20,6 +20,8 @@ from .records import (
     AdaptingRecord,
     AuditPageRecord,
     AuditRowRecord,
+    ConnectionsRecord,
+    ConnectionTestRecord,
     CoverageRecord,
     GoodPartLevelsRecord,
     GoodPartListRecord,
@@ -196,6 +198,12 @@ class StationClient:
     def report(self, product: str, kind: str = "trend", **wanted: Any) -> Any:
         """What the station tells of a product over time."""
         return self._answer(Json, "GET", f"products/{product}/{quote(kind)}?{urlencode(wanted)}")
+
+    def connections(self) -> ConnectionsRecord:
+        return self._answer(ConnectionsRecord, "GET", "connections")
+
+    def test_connection(self, name: str) -> ConnectionTestRecord:
+        return self._answer(ConnectionTestRecord, "POST", f"connections/{quote(name)}/test")
 
     def audit(self) -> list[AuditRowRecord]:
         return self._answer(AuditPageRecord, "GET", "audit")["entries"]

@@ -276,6 +276,37 @@ class WatchedFolderRecord(TypedDict):
     problem: str | None
 
 
+class ConnectionRecord(TypedDict):
+    """A machine, or a broker of many, that hears of the inspections."""
+
+    name: str
+    address: str
+    """Without secrets."""
+    problem: str | None
+    """Why it is not connected."""
+    delivered: int
+    """The number up to which it has all records."""
+    waiting: int
+    """Records that it has not taken yet."""
+
+
+class ConnectionsRecord(TypedDict):
+    """All of them, and what they may act upon now; null where nothing is connected."""
+
+    state: Literal["stopped", "starting", "ready", "busy", "result", "fault"] | None
+    reason: str | None
+    """Why there is no verdict."""
+    connections: list[ConnectionRecord]
+
+
+class ConnectionTestRecord(TypedDict):
+    """Whether a machine can be connected to."""
+
+    works: bool
+    problem: str | None
+    """What is wrong, in one sentence."""
+
+
 class AuditRowRecord(TypedDict):
     """A change."""
 

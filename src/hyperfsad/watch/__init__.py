@@ -11,8 +11,7 @@ from ..lazy import loader
 
 if TYPE_CHECKING:
     from .watcher import Watcher, watch
-    from .webhook import Webhook
 
-__all__ = ["Watcher", "Webhook", "watch"]
+__all__ = ["Watcher", "watch"]
 
-__getattr__ = loader(__name__, {"Watcher": "watcher", "Webhook": "webhook", "watch": "watcher"})
+__getattr__ = loader(__name__, {"Watcher": "watcher", "watch": "watcher"})

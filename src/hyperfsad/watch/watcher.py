@@ -1,5 +1,6 @@
 """Inspecting pictures while a camera writes them, for weeks: none twice, none lost."""
 
+import errno
 import math
 import os
 import time
@@ -8,8 +9,14 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..connect.config import ConnectSettings
+from ..connect.connections import Connections
+from ..connect.delivery import LAST_DELIVERIES
+from ..connect.outbox import Outbox
+from ..connect.sinks.webhook import Webhook
+from ..connect.state import Reason
 from ..disk.files import FileStamp, stamp_of
-from ..errors import ImageError, UsageError, reason
+from ..errors import HyperfsadError, ImageError, UsageError, reason
 from ..images.loading import NamedFile
 from ..messages import Notice, Notify, log
 from ..report.folder import file_name, into_folder, write_files
@@ -17,13 +24,12 @@ from ..report.records import make_record
 from ..results.result import AnomalyResult
 from .incoming import FolderScan, IncomingFiles, scan_folder
 from .ledger import Ledger
-from .outbox import LAST_DELIVERIES, Outbox
-from .webhook import Webhook
 
 if TYPE_CHECKING:
     from ..detector.detector import HyperFSAD
 
 INTERVAL, SETTLE, SETTLED_PATIENCE = 0.5, 1.0, 10.0
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 _NAP = 0.1
 """Seconds until `stop` is noticed."""
 
@@ -65,9 +71,9 @@ class Watcher:
         new_only: bool = False,
         heatmaps: bool = True,
         maps: bool = False,
-        webhook: Webhook | None = None,
+        connect: ConnectSettings | None = None,
         adapt: bool = False,
-        persist: Callable[[AnomalyResult, FileStamp], None] | None = None,
+        persist: Callable[[AnomalyResult, FileStamp, float], None] | None = None,
         wait: bool = False,
         notify: Notify = log,
     ) -> None:
@@ -75,8 +81,10 @@ class Watcher:
         never decodes gets a record with its error after `patience` seconds.
 
         `new_only` skips what the very first start finds. `adapt` learns from the inspected pictures
-        after 12, 24 and 48 of them, as unlabelled parts of the line. `persist` gets a result, and
-        its picture's stamp, before the picture counts as done; so after a crash perhaps again.
+        after 12, 24 and 48 of them, as unlabelled parts of the line. `persist` gets a result, its
+        picture's stamp and when it was found, before it counts as done; so after a crash perhaps
+        again.
+        `connect` says which machines hear of it.
         `wait` lets another process finish that writes to the output folder. `notify` receives
         messages.
         """
@@ -88,7 +96,8 @@ class Watcher:
         self.output = Path(output)
         self.interval, self.new_only, self.wait = interval, new_only, wait
         self.heatmaps, self.maps = heatmaps, maps
-        self.webhook, self.notify = webhook, notify
+        self.notify, self._connect = notify, connect
+        self._connections: Connections | None = None
         self.stopping = False
         self._persist = persist
         self._incoming = IncomingFiles(settle, patience)
@@ -105,8 +114,10 @@ class Watcher:
             from .learning import LineLearner
 
             self._learner = LineLearner(detector, self.output, notify)
-        if webhook is not None and "anomalous" in webhook.on and detector.threshold_ is None:
-            raise UsageError("webhook-no-threshold")
+        if detector.threshold_ is None and persist is None:
+            for sink in connect.sinks if connect is not None else ():
+                if isinstance(sink, Webhook) and "anomalous" in sink.on:
+                    raise UsageError("webhook-no-threshold")
 
     def stop(self) -> None:
         """Ends `run` after the current image; safe in signal handlers and threads."""
@@ -123,22 +134,29 @@ class Watcher:
             self.detector.encoder_  # noqa: B018 (missing weights fail now, not at an image)
             if self._learner is not None:
                 self._use(self._learner.resume())
-            if self.webhook is None:
+            if self._connect is None:
                 yield from self._rounds(ledger, once)
                 return
-            outbox = Outbox(self.webhook, ledger.path, ledger.end, self.notify).start()
-            grace = 0.0  # after an error or a second Ctrl-C
+            outbox = Outbox(ledger.path, self.notify)
+            self._connections = Connections(self._connect, outbox, self._health, self.notify)
+            grace: float = 0.0  # after an error or a second Ctrl-C
+            why: Reason = "stopped"
             try:
-                for result in self._rounds(ledger, once):
-                    outbox.publish(ledger.end)
-                    yield result
+                self._connections.start()
+                yield from self._rounds(ledger, once)
                 grace = LAST_DELIVERIES
             except GeneratorExit:
                 grace = LAST_DELIVERIES
                 raise
+            except Exception as error:
+                full = isinstance(error, HyperfsadError) and error.facts.get("error") in DISK_FULL
+                why = "disk" if full else "fault"
+                raise
             finally:
-                if left := outbox.close(grace):
-                    self.notify(Notice("webhook-undelivered", number=left))
+                self._connections.close(grace, why)
+
+    def _health(self) -> Reason | None:
+        return "fault" if self.folder in self._unreadable else None
 
     def _rounds(self, ledger: Ledger, once: bool) -> Generator[AnomalyResult, None, None]:
         wanted: set[str] | None = None
@@ -234,14 +252,21 @@ class Watcher:
             elif isinstance(error, OSError):
                 error = ImageError("image-unreadable", name=path, reason=reason(error))
             result = AnomalyResult.failed(path, str(error))
+        arrived = self._incoming.arrived(path)
         if self._persist is not None:
-            self._persist(result, stamp)
+            self._persist(result, stamp, arrived)
         # a folder for each day; one would fill with millions
         name = f"{_day(stamp)}/{file_name(result.image, f' {stamp[0]} {stamp[1]}')}"
         files = write_files(result, name, picture, self.maps, into_folder(self.output))
         moment = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         watched = {"time": moment, "stamp": list(stamp), "detector": self._identity}
-        ledger.add(make_record(result, {**files, **watched}))
+        record = make_record(result, {**files, **watched})
+        if self._connections is not None and self._connections.line.is_late(arrived):
+            record["late"] = True
+        ledger.add(record)
+        if self._connections is not None:
+            number = self._connections.outbox.publish()
+            self._connections.judged(record, number, arrived)
         self._incoming.remove(path)
         self._done[path] = stamp
         return result

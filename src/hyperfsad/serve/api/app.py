@@ -20,7 +20,7 @@ from ..monitoring import LOG
 from ..refusals import BusyError, FullError, RefusedError, is_full, problem
 from ..schemas import Problem
 from ..station import Station
-from . import inspections, products, system
+from . import connections, inspections, products, system
 from .guard import Guard
 from .middleware import Gatekeeper, refusal
 from .readers import Readers
@@ -43,7 +43,7 @@ def make_app(station: Station, tokens: Mapping[str, str]) -> ASGIApp:
         responses={status: {"model": Problem} for status in REFUSALS},
     )
     app.state.station, app.state.guard, app.state.readers = station, Guard(tokens), Readers()
-    for endpoints in (products, inspections, system):
+    for endpoints in (products, inspections, connections, system):
         app.include_router(endpoints.router, prefix=API_PREFIX)
     app.include_router(system.metrics_router)
     app.include_router(page.router)

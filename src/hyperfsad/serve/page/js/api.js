@@ -83,6 +83,9 @@ export const restore = (id, revision) => ask("POST", `products/${id}/versions/${
 export const levels = (id, signal) => ask("GET", `products/${id}/levels`, { signal });
 export const coverage = (id, signal) => ask("GET", `products/${id}/coverage`, { signal });
 
+export const connections = (signal) => ask("GET", "connections", { signal });
+export const testConnection = (name) => ask("POST", `connections/${name}/test`);
+
 export const inspection = (id, signal) => ask("GET", `inspections/${id}`, { signal });
 export const label = (id, kind, more = {}) => ask("PUT", `inspections/${id}/label`, { json: { kind, ...more } });
 export const undoLabel = (id) => ask("DELETE", `inspections/${id}/label`);

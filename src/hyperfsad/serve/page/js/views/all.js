@@ -1,5 +1,6 @@
 // All views, in the order of the navigation; docs/architecture.md says how to add one.
 
+import connections from "./connections.js";
 import history from "./history.js";
 import inspect, { ofProduct } from "./inspect.js";
 import inspection from "./inspection.js";
@@ -9,4 +10,4 @@ import products from "./products.js";
 import start from "./start.js";
 import trends, { trendsOf } from "./trends.js";
 
-export const ALL = [inspect, ofProduct, live, liveOf, history, inspection, trends, trendsOf, products, product, start];
+export const ALL = [inspect, ofProduct, live, liveOf, history, inspection, trends, trendsOf, products, product, connections, start];
