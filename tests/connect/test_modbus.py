@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from hyperfsad.connect import Modbus
-from hyperfsad.connect.sinks import modbus as modbus_module
 from hyperfsad.connect.state import REASONS, STATES, VERDICTS
 from tests.connect.machines import Plant, Plc, free_port
 from tests.waiting import until
@@ -77,13 +76,12 @@ def test_both_functions_read_and_only_commands_are_written(plant: Plant, plc: Pl
     assert plc.read()[VALID] == 1
 
 
-def test_records_by_number(plant: Plant, plc: Plc, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(modbus_module, "HELD", 4)
+def test_records_by_number(plant: Plant, plc: Plc) -> None:
     for anomalous in (False, True, None, False, False, True):
         plant.judge(anomalous)
     until(lambda: plc.look_up(6))
-    assert [plc.look_up(number) for number in range(1, 8)] == [None, None, 0, 1, 1, 2, None]
-    assert plc.read()[10:14] == [0, 6, 0, 3]
+    assert [plc.look_up(number) for number in range(1, 8)] == [1, 2, 0, 1, 1, 2, None]
+    assert plc.read()[10:14] == [0, 6, 0, 1]
     assert plc.look_up(3) == 0
     assert REASONS[plc.read(33, 1)[0]] == "unjudged"
     assert plc.read(35, 2) == [1795161600 >> 16, 1795161600 & 0xFFFF]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from hyperfsad.connect import OpcUa
+from hyperfsad.connect.sinks.serving import Latest
 from hyperfsad.errors import HyperfsadWarning, UsageError
 from tests.codes import raises
 from tests.connect.certificates import certified
@@ -72,6 +73,31 @@ def test_a_part_by_methods_and_a_subscription(tmp_path: Path) -> None:
             await asyncio.sleep(0.05)
 
     with_opcua(port, work)
+    plant.close()
+
+
+def test_the_latest_records_are_held() -> None:
+    latest = Latest(3)
+    assert (latest.oldest, latest.after(0, 9)) == (0, [])
+    for number in range(1, 6):
+        latest.add({"number": number})
+    assert latest.oldest == 3
+    assert [one["number"] for one in latest.after(0, 2)] == [3, 4]
+    assert [one["number"] for one in latest.after(4, 9)] == [5]
+    assert latest.get(2) is None
+    assert latest.get(5) == {"number": 5}
+
+
+def test_what_is_sent_before_the_server_runs_is_there_later(tmp_path: Path) -> None:
+    port = free_port()
+    sink = OpcUa(port=port)
+    assert sink.send({"number": 1, "verdict": "good", "reason": ""}, 1).taken
+    plant = Plant(tmp_path / "plant", sink).start()
+
+    async def look(_: Any, line: Any) -> Any:
+        return [record["number"] for record in await records_after(line, 0)]
+
+    assert with_opcua(port, look) == [1]
     plant.close()
 
 

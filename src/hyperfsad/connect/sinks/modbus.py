@@ -3,7 +3,6 @@
 Modbus has neither users nor encryption, so it listens on this machine only, unless told otherwise.
 """
 
-from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -13,12 +12,10 @@ from ...messages import Notice, log
 from ...report.records import Record
 from ..state import REASONS, STATES, VERDICTS, Line, Live
 from . import Answer
-from .serving import ServerThread, check_open, is_loopback, shown_address
+from .serving import HELD, Latest, ServerThread, check_open, is_loopback, shown_address
 
 VERSION = 1
 """Of the map."""
-HELD = 1000
-"""Records that can be read by their number."""
 LIVE, WINDOW, COMMANDS, END = 0, 30, 100, 105
 """Where each block begins: read, read, written; and how many registers there are."""
 TRIGGER, ACKNOWLEDGE, LOOK_AT = 100, 101, 103
@@ -38,7 +35,7 @@ class Modbus:
         if not is_loopback(host):
             log(Notice("modbus-open", address=self.address))
         self._line = Line()
-        self._records: OrderedDict[int, Record] = OrderedDict()
+        self._records = Latest()
         self._looked_at = self._triggered = 0
         self._thread = ServerThread(self.name, (host, port), self._serving)
 
@@ -57,9 +54,7 @@ class Modbus:
         return True
 
     def send(self, record: Record, timeout: float) -> Answer:
-        self._records[int(record["number"])] = record
-        while len(self._records) > HELD:
-            self._records.popitem(last=False)
+        self._records.add(record)
         return Answer(taken=True)
 
     def show(self, live: Live) -> None:
@@ -71,7 +66,7 @@ class Modbus:
     def registers(self) -> list[int]:
         """The whole map as it is now."""
         live, found = self._line.live, [0] * END
-        oldest = next(iter(self._records), 0)
+        oldest = self._records.oldest
         found[LIVE : LIVE + 22] = [
             *(live.heartbeat & 0xFFFF, STATES.index(live.state)),
             *(live.state in ("ready", "result"), live.state == "busy", live.state == "result"),

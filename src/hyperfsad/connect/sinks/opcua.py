@@ -1,9 +1,7 @@
 """An OPC UA server: what the line may act upon as variables, and the latest records by number."""
 
 import asyncio
-import itertools
 import json
-from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from hmac import compare_digest
@@ -15,11 +13,9 @@ from ...errors import UsageError
 from ...report.records import Record
 from ..state import Line, Live
 from . import Answer, shown
-from .serving import ServerThread, check_open, is_loopback, shown_address
+from .serving import HELD, Latest, ServerThread, check_open, is_loopback, shown_address
 
 NAMESPACE = "urn:hyperfsad:line"
-HELD = 1000
-"""Records that can be read by their number."""
 MOST_AT_ONCE = 100
 
 
@@ -56,7 +52,7 @@ class OpcUa:
         if private_key is not None:
             check_secret(private_key)
         self._line, self._origin = Line(), ""
-        self._records: OrderedDict[int, Record] = OrderedDict()
+        self._records = Latest()
         self._nodes: dict[str, Any] = {}
         self._changes: asyncio.Queue[Live] = asyncio.Queue()
         """What is to be shown; only the server's own thread touches it."""
@@ -77,7 +73,7 @@ class OpcUa:
         return True
 
     def send(self, record: Record, timeout: float) -> Answer:
-        self._thread.call(self._keep, record)
+        self._records.add(record)
         return Answer(taken=True)
 
     def show(self, live: Live) -> None:
@@ -95,11 +91,6 @@ class OpcUa:
         right = self._users.get(username or "")
         known = right is not None and compare_digest(right.encode(), str(password).encode())
         return User(role=UserRole.User, name=username) if known or not self._users else None
-
-    def _keep(self, record: Record) -> None:
-        self._records[int(record["number"])] = record
-        while len(self._records) > HELD:
-            self._records.popitem(last=False)
 
     async def _write(self, server: Any) -> None:
         """Variables change one after the other; `Live` has all of them, of one moment."""
@@ -160,9 +151,8 @@ class OpcUa:
         """The records that follow a number, each as JSON."""
         from asyncua import ua
 
-        later = (record for number, record in self._records.items() if number > after.Value)
-        count = max(0, min(most.Value, MOST_AT_ONCE))
-        rows = [json.dumps(record) for record in itertools.islice(later, count)]
+        found = self._records.after(after.Value, min(most.Value, MOST_AT_ONCE))
+        rows = [json.dumps(record) for record in found]
         return [ua.Variant(rows, ua.VariantType.String, is_array=True)]
 
     async def _trigger(self, _: Any) -> list[Any]:

@@ -2,15 +2,20 @@
 
 import asyncio
 import ipaddress
+import itertools
 import logging
 import socket
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from ...errors import HyperfsadError, reason
+from ...report.records import Record
 
+HELD = 1000
+"""Records that can be read by their number."""
 RETRY = 5.0
 """Seconds after which a server is started again that could not be."""
 STARTING = "it is starting"
@@ -38,6 +43,35 @@ def check_open(host: str, port: int, timeout: float, address: str) -> None:
         socket.create_connection((host, port), timeout).close()
     except OSError as error:
         raise HyperfsadError("connect-silent", address=address, why=reason(error)) from error
+
+
+class Latest:
+    """The records that can be read by their number; threads may add while others read."""
+
+    def __init__(self, most: int = HELD) -> None:
+        self._most, self._records = most, OrderedDict[int, Record]()
+        self._lock = threading.Lock()
+
+    def add(self, record: Record) -> None:
+        with self._lock:
+            self._records[int(record["number"])] = record
+            while len(self._records) > self._most:
+                self._records.popitem(last=False)
+
+    def get(self, number: int) -> Record | None:
+        return self._records.get(number)
+
+    @property
+    def oldest(self) -> int:
+        """Its number; 0 without any."""
+        with self._lock:
+            return next(iter(self._records), 0)
+
+    def after(self, number: int, most: int) -> list[Record]:
+        """The first that follow a number."""
+        with self._lock:
+            later = (record for known, record in self._records.items() if known > number)
+            return list(itertools.islice(later, max(0, most)))
 
 
 class ServerThread:

@@ -56,6 +56,7 @@ export function drawBar(views, redraw) {
         choice(t("theme.title"), Object.fromEntries(Object.entries(THEMES).map(([key, text]) => [key, t(text)])),
           wishes.theme, (theme) => adjust({ theme })),
         toggle(t("sound"), wishes.sound, () => adjust({ sound: !wishes.sound })),
+        views.filter((view) => view.menu).map((view) => h("a", { class: "button", href: `#${view.path}` }, t(view.menu))),
         h("button", { type: "button", onclick: showKeys }, t("key.title")),
         who.role && !who.open && h("button", { type: "button", onclick: signOut }, t("signout")))));
   document.documentElement.dataset.theme = wishes.theme;
