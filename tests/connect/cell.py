@@ -79,6 +79,10 @@ class Cell:
             self.shown.append((registers[7] << 16 | registers[8], registers[5]))
             self.plc.write_number(101, self.shown[-1][0])
 
+    def parts(self, first: int, last: int) -> None:
+        for number in range(first, last):
+            self.part(number)
+
     def cut_off(self, work: Callable[[], None]) -> None:
         """The broker is gone while something is done."""
         self.broker.stop()
@@ -105,8 +109,8 @@ class Cell:
         except StationError:
             return
 
-    def catch_up(self) -> None:
-        """The clients that look up records do so."""
+    def catch_up(self) -> int:
+        """The clients that look up records do so; how many the OPC UA client has then."""
         self.plc.catch_up()
 
         async def look(_: Any, line: Any) -> list[dict[str, Any]]:
@@ -115,12 +119,13 @@ class Cell:
 
         for record in with_opcua(self._opcua, look):
             self.opcua.take(record)
+        return len(self.opcua.records)
 
     def check(self) -> None:
         """Each client has every record once by its number, in order, and nothing wrongly good."""
         expected = [{"error": "none"}.get(verdict, verdict) for verdict in self.verdicts]
         count = len(expected)
-        until(lambda: self.catch_up() or len(self.opcua.records) >= count, "OPC UA")
+        until(lambda: self.catch_up() >= count, "OPC UA")
         until(lambda: self.plc.catch_up() >= count, "Modbus")
         until(lambda: len(set(self.listener.numbers)) >= count, "MQTT")
         mqtt = Told()

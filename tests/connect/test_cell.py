@@ -19,15 +19,12 @@ def cell(tiny: str, tmp_path: Path) -> Iterator[Cell]:
 
 
 def test_every_client_has_every_record_once_and_in_order(cell: Cell) -> None:
-    for number in range(8):
-        cell.part(number)
+    cell.parts(0, 8)
     cell.catch_up()
-    cell.cut_off(lambda: [cell.part(number) for number in range(8, 14)] and None)
-    for number in range(14, 20):
-        cell.part(number)
+    cell.cut_off(lambda: cell.parts(8, 14))
+    cell.parts(14, 20)
     cell.kill()
-    for number in range(20, 30):
-        cell.part(number)
+    cell.parts(20, 30)
     cell.check()
     assert len(cell.verdicts) >= 30
     assert {"good", "anomalous", "error"} == set(cell.verdicts)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from hyperfsad.connect.state import STATES
+from hyperfsad.connect.state import REASONS, STATES
 from hyperfsad.serve.client import StationClient
 from tests.connect.machines import Broker, Listener, Plc, free_port
 from tests.serve.conftest import ADMIN, INSPECT, png, token_file
@@ -136,3 +136,21 @@ def test_nothing_is_lost_between_the_store_and_the_outbox(
         plc.close()
     assert records.read_bytes().splitlines()[0] == rows[0].rstrip()
     assert len(records.read_bytes().splitlines()) == 3
+
+
+def test_a_full_disk_is_told_as_such(stations: Stations, tmp_path: Path) -> None:
+    port, file = free_port(), tmp_path / "line.toml"
+    file.write_text(f"[modbus]\nport = {port}\n")
+    most = str(10**9)
+    station = stations.start(
+        tmp_path / "store", "--connect", str(file), "--reserve-megabytes", most
+    )
+    station.listening()
+    plc = Plc(port)
+    until(plc.connect)
+    until(lambda: STATES[plc.read()[1]] == "fault")
+    assert REASONS[plc.read()[6]] == "disk"
+    assert plc.write(100, 1)
+    assert plc.read()[2:6] == [0, 0, 0, 0]
+    plc.close()
+    station.stop()

@@ -25,7 +25,8 @@ LARGEST = 64 * 10**6
 """Bytes from which on delivered records are removed from a file of our own."""
 KEPT = 1000
 """Records that stay there, for receivers that catch up by number."""
-AT_ONCE = 100
+AT_ONCE, SKIPPED = 100, 10_000
+"""Records that are read together, to be sent and to be passed over."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,7 @@ class Outbox:
                 return self._newest
             place = self._oldest
             while place.number < number:
-                place = self.after(place, min(AT_ONCE, number - place.number))[-1][0]
+                place = self.after(place, min(SKIPPED, number - place.number))[-1][0]
             return place
 
     def _make_room(self) -> None:
