@@ -124,6 +124,22 @@ def test_a_broker_that_is_not_there_holds_nobody_up(tmp_path: Path) -> None:
     assert codes(plant.said)[-1] == "delivery-left"
 
 
+def test_what_a_library_throws_stops_neither_the_thread_nor_the_others(
+    broker: Broker, listener: Listener, tmp_path: Path
+) -> None:
+    sink = Mqtt("127.0.0.1", broker.port)
+    broken = Mqtt("127.0.0.1", broker.port, "broken")
+    broken.name = "broken"
+    broken.start = lambda *_: setattr(broken, "_client", object())  # type: ignore[method-assign]
+    plant = Plant(tmp_path / "plant", broken, sink).start()
+    plant.judge()
+    until(lambda: listener.numbers == [1])
+    until(lambda: {"delivery-waits", "delivery-retries"} <= set(codes(plant.said)))
+    until(lambda: listener.states[-1]["number"] == 1)
+    broken._client = None
+    plant.close()
+
+
 def test_commands_are_taken_only_where_they_are_wanted(
     broker: Broker, listener: Listener, tmp_path: Path
 ) -> None:

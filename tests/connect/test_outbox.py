@@ -7,7 +7,8 @@ import pytest
 
 from hyperfsad.connect import outbox as outbox_module
 from hyperfsad.connect.outbox import PROGRESS, Outbox
-from tests.codes import codes
+from hyperfsad.errors import HyperfsadError
+from tests.codes import codes, raises
 
 
 def numbers(outbox: Outbox, name: str) -> list[int]:
@@ -52,6 +53,15 @@ def test_a_record_that_was_cut_off_is_none(tmp_path: Path, rest: bytes) -> None:
     assert again.newest == 1
     assert again.add({"a": 2}) == 2
     assert numbers(again, "plc") == [1, 2]
+
+
+def test_a_file_that_another_program_changed_is_refused(tmp_path: Path) -> None:
+    """Else a number would be given twice."""
+    outbox = Outbox(tmp_path / "records.jsonl")
+    outbox.add({})
+    outbox.path.unlink()
+    with raises(HyperfsadError, "watch-results-changed"):
+        outbox.add({})
 
 
 def test_another_file_of_the_same_name_has_another_origin(tmp_path: Path) -> None:

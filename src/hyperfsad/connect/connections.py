@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..errors import HyperfsadError
+from ..errors import HyperfsadError, first_line
 from ..messages import Notice, Notify, log
 from ..report.records import Record
 from .config import ConnectSettings, LineSettings
@@ -116,8 +116,11 @@ class Connections:
         return None
 
     def _show(self, live: Live) -> None:
-        for delivery in self._deliveries.values():
-            delivery.sink.show(live)
+        for name, delivery in self._deliveries.items():
+            try:
+                delivery.sink.show(live)
+            except Exception as error:  # of a library; the others and the inspection go on
+                self._notify(Notice("delivery-waits", name=name, why=first_line(error)))
 
     def _ask(self) -> None:
         """The health, which may take its time where a disk or a database hangs."""

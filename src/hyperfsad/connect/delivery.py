@@ -5,15 +5,16 @@ import threading
 import time
 
 from ..disk.files import append_object
-from ..errors import reason
+from ..errors import first_line, reason
 from ..messages import Notice, Notify, log
 from .outbox import Outbox
-from .sinks import Sink
+from .sinks import Answer, Sink
 from .state import told
 
 REFUSED = "connect-refused.jsonl"
 """Records that a receiver will never take, and its answer."""
-LONGEST_PAUSE = 60.0
+DISK_PAUSE = 60.0
+"""Seconds before records are read again that could not be."""
 LAST_DELIVERIES = 5.0
 """Seconds for the last deliveries, at the end."""
 
@@ -92,14 +93,17 @@ class Delivery:
                         self._save()
             except OSError as error:
                 self._notify(Notice("delivery-waits", name=self.sink.name, why=reason(error)))
-                if not self._pause(LONGEST_PAUSE):
+                if not self._pause(DISK_PAUSE):
                     return
 
     def _deliver(self, record: dict[str, object]) -> bool:
         """Tries until the record is taken or refused for good; False when time is up."""
         facts, tries = {"name": self.sink.name, "address": self.sink.address}, 0
         while (left := self._time_left()) > 0:
-            answer = self.sink.send(record, min(self.sink.timeout, left))
+            try:
+                answer = self.sink.send(record, min(self.sink.timeout, left))
+            except Exception as error:  # of a library: the next try may do, and this thread stays
+                answer = Answer(why=first_line(error))
             self.problem = None if answer.taken else answer.why
             if answer.taken:
                 if tries:
@@ -114,7 +118,7 @@ class Delivery:
                 return True
             if tries == 0:
                 self._notify(Notice("delivery-retries", **facts, why=answer.why))
-            pause = min(self.sink.pause * 2 ** min(tries, 20), LONGEST_PAUSE)
+            pause = min(self.sink.pause * 2 ** min(tries, 20), self.sink.longest_pause)
             tries += 1
             if not self._pause(pause):
                 break

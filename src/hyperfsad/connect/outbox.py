@@ -167,7 +167,10 @@ class Outbox:
     def _make_room(self) -> None:
         """Removes what all receivers have, and the beginning of a record that was cut off."""
         end = self._newest.offset - self._removed
-        if self.path.exists() and self.path.stat().st_size > end:
+        size = self.path.stat().st_size if self.path.exists() else 0
+        if size < end:
+            raise HyperfsadError("watch-results-changed", path=self.path)
+        if size > end:
             os.truncate(self.path, end)
         if end < self._most:
             return

@@ -35,7 +35,9 @@ class Sink(Protocol):
     timeout: float
     """Seconds that one try may take."""
     pause: float
-    """Seconds before the second try; they double with each further one, up to a minute."""
+    """Seconds before the second try; they double with each further one."""
+    longest_pause: float
+    """Seconds between two tries at most."""
 
     def start(self, line: Line, origin: str) -> None:
         """Begins to connect or to listen."""

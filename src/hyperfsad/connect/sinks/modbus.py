@@ -27,7 +27,7 @@ class Modbus:
     """The server, and what it has of the records."""
 
     name, replays = "modbus", HELD
-    timeout, pause = 10.0, 1.0
+    timeout, pause, longest_pause = 10.0, 1.0, 1.0
 
     def __init__(self, host: str = "127.0.0.1", port: int = 5020) -> None:
         self._host, self._port = host, port

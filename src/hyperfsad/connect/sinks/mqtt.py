@@ -28,7 +28,7 @@ class Mqtt:
     """A client of a broker, which connects again by itself."""
 
     name, replays = "mqtt", 0
-    pause = 1.0
+    pause, longest_pause = 1.0, 5.0
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ class OpcUa:
     """The server, and what it has of the records."""
 
     name, replays = "opcua", HELD
-    timeout, pause = 10.0, 1.0
+    timeout, pause, longest_pause = 10.0, 1.0, 1.0
 
     def __init__(
         self,

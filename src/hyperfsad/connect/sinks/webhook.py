@@ -27,6 +27,7 @@ class Webhook:
     """Where records go, and which ones. Headers and paths may hold secrets, so neither is shown."""
 
     name, replays, problem = "webhook", 0, None
+    longest_pause = 60.0
 
     def __init__(
         self,
