@@ -6,12 +6,12 @@ BIN := $(VENV)/bin
 # Tests wait for stations, browsers and disks: one worker more than there are cores.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
-.PHONY: demo test browser dist clean
+.PHONY: demo test browser broker dist clean
 
 demo: $(VENV)/.installed
 	$(BIN)/hyperfsad demo
 
-test: $(VENV)/.installed-test browser
+test: $(VENV)/.installed-test browser broker
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -28,6 +28,17 @@ browser:
 			|| echo "chromium could not be installed; the tests of the report in a browser are skipped"; \
 	else \
 		echo "No chromium: for the tests of the report in a browser, install it (apt install chromium)"; \
+	fi
+
+# Connections are tested with a real MQTT broker; without one, those tests are skipped and say so.
+broker:
+	@PATH="$$PATH:/usr/sbin"; command -v mosquitto >/dev/null && exit 0; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "Installing mosquitto for the tests of connections"; \
+		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends mosquitto; } >/dev/null \
+			|| echo "mosquitto could not be installed; the tests with a broker are skipped"; \
+	else \
+		echo "No mosquitto: for the tests of connections with a broker, install it (apt install mosquitto)"; \
 	fi
 
 $(VENV)/.installed: pyproject.toml setup.py src/hyperfsad/method/_kernel.c

@@ -37,7 +37,7 @@ INFORMATION = frozenset(
     }
     | {"station-listening", "together-changes", "view-larger", "view-reduced", "view-tiles"}
     | {"watch-adapted", "watch-adapted-before", "watch-folder-back", "watch-started"}
-    | {"webhook-recovered", "weights-again", "weights-from-hub", "weights-from-wheel"}
+    | {"delivery-recovered", "weights-again", "weights-from-hub", "weights-from-wheel"}
 )
 """Notices that tell what goes on; all others are warnings."""
 

@@ -137,7 +137,7 @@ def test_changes_with_a_cookie() -> None:
         ({"max_queue": 10_001}, "max-queue-range"),
         ({"tls_key": Path("key.pem")}, "tls-incomplete"),
         ({"host": "0.0.0.0"}, "token-required"),
-        ({"token": Path("nowhere")}, "token-file-unreadable"),
+        ({"token": Path("nowhere")}, "secret-file-unreadable"),
         ({"watch": (("bolt", Path("camera")),) * 2}, "watch-repeated"),
     ],
 )

@@ -23,6 +23,8 @@ ANSWERS = (
         schemas.WatchedFolderOut,
         schemas.SourceOut,
         schemas.ShotOut,
+        schemas.ConnectionsOut,
+        schemas.ConnectionTestOut,
         schemas.AuditPage,
         schemas.UserList,
         schemas.ShiftPlan,

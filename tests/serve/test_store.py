@@ -236,7 +236,7 @@ def test_only_its_owner_reads_a_store(tmp_path: Path) -> None:
     backup(folder, tmp_path / "copy.zip")
     assert [path.stat().st_mode & 0o777 for path in (*files, tmp_path / "copy.zip")] == [0o600] * 4
     folders = [folder, *(path for path in folder.iterdir() if path.is_dir())]
-    assert [path.stat().st_mode & 0o777 for path in folders] == [0o700] * 6
+    assert [path.stat().st_mode & 0o777 for path in folders] == [0o700] * 7
     store.close()
     folder.chmod(0o755)
     Store(folder, reserve=0).open(notify=told.append).close()

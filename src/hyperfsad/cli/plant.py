@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,9 +31,9 @@ from .console import (
 from .detectors import given_settings, saved_detector
 
 if TYPE_CHECKING:
+    from ..connect.config import ConnectSettings
     from ..watch.shots import CameraWatcher
     from ..watch.watcher import Watcher
-    from ..watch.webhook import Webhook
 
 
 STATION_PACKAGES = [
@@ -75,7 +76,8 @@ def add_watch(command: argparse.ArgumentParser) -> None:
         (default: every:500ms)
     --deadline TIME   such as 500ms: a verdict that comes later counts as none
     --real-time       play a video file at its own speed, as a camera would
-    webhook: send records of results.jsonl as JSON by POST
+    machines: who hears of each image
+    --connect FILE.toml          connect a broker, PLCs or a web address as this file says
     --webhook URL                http or https address to send to
     --webhook-on KINDS           which records to send: anomalous, error, anomalous,error or all
         (default: anomalous)
@@ -88,13 +90,13 @@ def add_watch(command: argparse.ArgumentParser) -> None:
 
 def watch(options: argparse.Namespace) -> int:
     """Inspects images as they arrive, until it is stopped."""
-    webhook = _webhook(options)
+    connect = _connections(options)
     watcher: Watcher | CameraWatcher
     if _is_camera(options):
-        watcher = found = _camera_watcher(options, webhook)
+        watcher = found = _camera_watcher(options, connect)
         images, below, silence = found.run(), found.output, "no verdict"
     else:
-        watcher = folder = _folder_watcher(options, webhook)
+        watcher = folder = _folder_watcher(options, connect)
         images, below, silence = folder.run(options.once), Path(folder.folder), "unreadable"
     inspected = failed = 0
     with stopped_by_signals(watcher) as signals, contextlib.closing(images) as run:
@@ -140,7 +142,7 @@ def _is_camera(options: argparse.Namespace) -> bool:
     return True
 
 
-def _folder_watcher(options: argparse.Namespace, webhook: "Webhook | None") -> "Watcher":
+def _folder_watcher(options: argparse.Namespace, connect: "ConnectSettings | None") -> "Watcher":
     from ..watch.watcher import Watcher
 
     detector = saved_detector(options)
@@ -153,11 +155,13 @@ def _folder_watcher(options: argparse.Namespace, webhook: "Webhook | None") -> "
         wait=options.wait,
         heatmaps=not options.no_heatmaps,
         maps=options.save_maps,
-        webhook=webhook,
+        connect=connect,
     )
 
 
-def _camera_watcher(options: argparse.Namespace, webhook: "Webhook | None") -> "CameraWatcher":
+def _camera_watcher(
+    options: argparse.Namespace, connect: "ConnectSettings | None"
+) -> "CameraWatcher":
     from ..connect.sources import source_of
     from ..connect.triggers import seconds_of, trigger_of
     from ..watch.shots import CameraWatcher
@@ -176,7 +180,7 @@ def _camera_watcher(options: argparse.Namespace, webhook: "Webhook | None") -> "
         wait=options.wait,
         heatmaps=not options.no_heatmaps,
         maps=options.save_maps,
-        webhook=webhook,
+        connect=connect,
     )
 
 
@@ -195,15 +199,21 @@ def _afterwards(watcher: "Watcher | CameraWatcher") -> str:
     return "".join(found)
 
 
-def _webhook(options: argparse.Namespace) -> "Webhook | None":
-    from ..watch.webhook import Webhook, read_headers
+def _connections(options: argparse.Namespace) -> "ConnectSettings | None":
+    from ..connect.config import ConnectSettings, read_connections
+    from ..connect.sinks.webhook import Webhook, read_headers
 
+    found = read_connections(Path(options.connect)) if options.connect else None
     if options.webhook is None:
         if options.webhook_header or options.webhook_on:
             raise UsageError("webhook-missing")
-        return None
+        return found
+    found = found or ConnectSettings()
+    if any(sink.name == Webhook.name for sink in found.sinks):
+        raise UsageError("connect-twice")
     on = (options.webhook_on or "anomalous").split(",")
-    return Webhook(options.webhook, on, read_headers(options.webhook_header or []))
+    webhook = Webhook(options.webhook, on, read_headers(options.webhook_header or []))
+    return replace(found, sinks=(*found.sinks, webhook))
 
 
 @contextlib.contextmanager
@@ -240,6 +250,7 @@ def add_serve(command: argparse.ArgumentParser) -> None:
         station may run
     --watch PRODUCT=FOLDER  inspect the pictures that appear in a folder for a product, by its
         name; may be repeated
+    --connect FILE.toml     connect a broker, PLCs or a web address as this file says
     --wait                  if another station runs there, wait until it has ended
     security:
     --engineer NAME  ask for a PIN, add an engineer of this name or give one a new PIN, and end; the
@@ -280,6 +291,7 @@ def serve(options: argparse.Namespace) -> int:
         return _verify_audit(options)
     if options.engineer:
         return _set_engineer(options)
+    from ..connect.config import read_connections
     from ..detector.settings import Settings
     from ..encoders.encoder import use_threads
     from ..serve.pictures import UploadLimits
@@ -301,6 +313,7 @@ def serve(options: argparse.Namespace) -> int:
         limits=limits,
         reserve=10**6 * options.reserve_megabytes,
         watch=tuple(map(parse_watch, options.watch or ())),
+        connect=read_connections(Path(options.connect)) if options.connect else None,
         **chosen(options, "host", "port", "database", "max_queue", "new_store", "trust_clock"),
     )
     run(settings, detector=detector, wait=options.wait)

@@ -36,9 +36,9 @@ from .pictures import Picture, Upload
 from .products import THUMBNAIL_SOURCE
 from .refusals import BusyError, ConflictError, FullError, MissingError, is_full, public
 from .schemas import FindingOut, SourceIn, SourceOut
+from .store.audit import Actor, audit
 from .store.models import Image as ImageRow
 from .store.models import Support
-from .store.store import Actor, audit
 
 NAP = 0.1
 """Seconds until a stop is noticed, and between two looks for a place in the queue."""
@@ -177,7 +177,8 @@ class ProductCamera:
             if late:
                 result = replace(result, threshold=None, map_threshold=None, p_value=None)
             picture = replace(waiting, upload=upload, decoded=None, late=late)
-            inspections.add(self.product, revision, [(picture, result)], shot.id)
+            arrived = shot.frame.arrived
+            inspections.add(self.product, revision, [(picture, result)], shot.id, arrived=arrived)
         finally:
             place.unlink(missing_ok=True)
         self.judged += not late

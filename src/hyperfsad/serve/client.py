@@ -20,6 +20,8 @@ from .records import (
     AdaptingRecord,
     AuditPageRecord,
     AuditRowRecord,
+    ConnectionsRecord,
+    ConnectionTestRecord,
     CoverageRecord,
     GoodPartLevelsRecord,
     GoodPartListRecord,
@@ -269,6 +271,12 @@ class StationClient:
 
     def remove_user(self, user: str) -> None:
         self._bytes("DELETE", f"users/{user}")
+
+    def connections(self) -> ConnectionsRecord:
+        return self._answer(ConnectionsRecord, "GET", "connections")
+
+    def test_connection(self, name: str) -> ConnectionTestRecord:
+        return self._answer(ConnectionTestRecord, "POST", f"connections/{quote(name)}/test")
 
     def audit(self) -> list[AuditRowRecord]:
         return self._answer(AuditPageRecord, "GET", "audit")["entries"]

@@ -25,9 +25,10 @@ from .naming import learn_name
 from .products import Products, noted, shown_product
 from .refusals import ConflictError
 from .schemas import InspectionRow, ProductOut, ProductSettings, Shape, TrialOut, TrialWanted
+from .store.audit import Actor, audit
 from .store.history import Filter, place, rows_of
 from .store.models import Image, Inspection, LabelRow, ProductRow, Support
-from .store.store import Actor, Store, audit, product_of
+from .store.store import Store, product_of
 
 LINE_PART = re.compile(r"\(([0-9a-f]{32})\)$")
 """How an unlabelled part that was learnt names its inspection."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from ..disk.files import FileStamp, file_sha256, stamp_of
 from ..errors import HyperfsadError, ImageError
 from ..images.loading import NamedFile
+from ..messages import Notice
 from ..results.result import AnomalyResult
 from ..watch.watcher import Watcher
 from ..wording import STATION
@@ -24,7 +25,15 @@ from .inspections import Inspections
 from .monitoring import LOG
 from .pictures import Picture, Upload, UploadLimits, checked_picture, clean_name
 from .products import Products
-from .refusals import BusyError, FullError, MissingError, RefusedError, is_full, public
+from .refusals import (
+    BusyError,
+    FullError,
+    MissingError,
+    RefusedError,
+    is_full,
+    public,
+    station_text,
+)
 from .schemas import WatchedFolderOut
 
 RETRY, LONGEST_RETRY = 2.0, 60.0
@@ -137,14 +146,21 @@ class _QueuedDetector:
                 upload.path.unlink(missing_ok=True)
         return replace(result, image=image.path)
 
-    def keep(self, result: AnomalyResult, stamp: FileStamp) -> None:
+    def keep(self, result: AnomalyResult, stamp: FileStamp, arrived: float) -> None:
         """Puts a verdict into the history; of a picture that cannot be read there is none."""
+        name = clean_name(os.path.basename(result.image))
+        if result.error is not None:
+            machines = self._desk.inspections.machines
+            said = station_text(Notice("picture-unjudged"))  # its own error names the folder
+            machines.failed(self._product, name, said, arrived)
         if result.error is not None or self._judged is None:
             return
         picture, revision = self._judged
         name = f"{self._product} {stamp[0]} {stamp[1]} {result.image}"
         key = hashlib.blake2b(name.encode(errors="surrogateescape"), digest_size=16).hexdigest()
-        self._desk.inspections.add(self._product, revision, [(picture, result)], key)
+        self._desk.inspections.add(
+            self._product, revision, [(picture, result)], key, arrived=arrived
+        )
 
     def close(self) -> None:
         """Removes the last copy, if it has not found its place in the store."""

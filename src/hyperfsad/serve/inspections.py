@@ -19,6 +19,7 @@ from ..report.records import mark_of
 from ..results.heatmap import HeatMap, map_overlay, thumbnail
 from ..results.result import AnomalyResult
 from .engine import Detectors
+from .machines import Machines
 from .memory import room_for
 from .pictures import MEDIA_TYPES, Picture, jpeg_of
 from .refusals import GoneError, MissingError
@@ -35,10 +36,15 @@ class Inspections:
     """The inspections of a store."""
 
     def __init__(
-        self, store: Store, counted: Counter, added: Callable[[str], None] = lambda _: None
+        self,
+        store: Store,
+        counted: Counter,
+        added: Callable[[str], None],
+        machines: Machines,
     ) -> None:
         """`added` hears of each product that has new verdicts."""
         self.store, self._counted, self._added = store, counted, added
+        self.machines = machines
         self.count = 0
         """Verdicts that this process has kept; live readers wait for it to grow."""
 
@@ -49,11 +55,14 @@ class Inspections:
         judged: Sequence[tuple[Picture, AnomalyResult]],
         only_id: str | None = None,
         fields: Mapping[str, str] | None = None,
+        *,
+        arrived: float,
     ) -> list[InspectionOut]:
         """Keeps verdicts; when this returns, they are on the disk, all of them.
 
         A single verdict may have an id of the caller's, and is then not added again. `fields` are
-        values of the product's own fields, for all of them.
+        values of the product's own fields, for all of them. `arrived` is when the pictures came, by
+        the monotonic clock.
         """
         if only_id is not None:
             with self.store.database.reading() as session:
@@ -67,6 +76,7 @@ class Inspections:
         for picture in pictures:
             target = self.store.files.image(picture.upload.sha256, picture.suffix)
             self.store.files.keep(picture.upload.path, target)
+        self.machines.expect([inspection.id for inspection, _ in rows], arrived)
         with self.store.database.writing() as session:
             product = product_of(session, product_id)
             traced = trace(session, product, [inspection for inspection, _ in rows], fields or {})
@@ -81,6 +91,7 @@ class Inspections:
         self.count += len(added)
         for one in added:
             self._counted.labels(one.verdict).inc()
+        self.machines.sync()
         self._added(product_id)
         return added
 

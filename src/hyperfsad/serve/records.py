@@ -76,7 +76,18 @@ class VersionRecord(TypedDict):
     role: str
     user: str
     """The name; empty where a token was used, or nothing."""
-    action: Literal["created", "uploaded", "extended", "taught", "adapted", "undone", "calibrated", "configured", "removed", "restored"]
+    action: Literal[
+        "created",
+        "uploaded",
+        "extended",
+        "taught",
+        "adapted",
+        "undone",
+        "calibrated",
+        "configured",
+        "removed",
+        "restored",
+    ]
     detail: str
     """The part that was taught, how many it adapted to, which settings were changed, or the version restored."""
     good_parts: int
@@ -386,6 +397,37 @@ class ShotRecord(TypedDict):
 
     inspection: str
     """The id of the inspection that it will become."""
+
+
+class ConnectionRecord(TypedDict):
+    """A machine, or a broker of many, that hears of the inspections."""
+
+    name: str
+    address: str
+    """Without secrets."""
+    problem: str | None
+    """Why it is not connected."""
+    delivered: int
+    """The number up to which it has all records."""
+    waiting: int
+    """Records that it has not taken yet."""
+
+
+class ConnectionsRecord(TypedDict):
+    """All of them, and what they may act upon now; null where nothing is connected."""
+
+    state: Literal["stopped", "starting", "ready", "busy", "result", "fault"] | None
+    reason: str | None
+    """Why there is no verdict."""
+    connections: list[ConnectionRecord]
+
+
+class ConnectionTestRecord(TypedDict):
+    """Whether a machine can be connected to."""
+
+    works: bool
+    problem: str | None
+    """What is wrong, in one sentence."""
 
 
 class AuditRowRecord(TypedDict):

@@ -485,6 +485,31 @@ class WatchedFolderOut(BaseModel):
     problem: str | None = None
 
 
+class ConnectionOut(BaseModel):
+    """A machine, or a broker of many, that hears of the inspections."""
+
+    name: str
+    address: str = Field(description="Without secrets.")
+    problem: str | None = Field(description="Why it is not connected.")
+    delivered: int = Field(description="The number up to which it has all records.")
+    waiting: int = Field(description="Records that it has not taken yet.")
+
+
+class ConnectionsOut(BaseModel):
+    """All of them, and what they may act upon now; null where nothing is connected."""
+
+    state: Literal["stopped", "starting", "ready", "busy", "result", "fault"] | None
+    reason: str | None = Field(description="Why there is no verdict.")
+    connections: list[ConnectionOut]
+
+
+class ConnectionTestOut(BaseModel):
+    """Whether a machine can be connected to."""
+
+    works: bool
+    problem: str | None = Field(description="What is wrong, in one sentence.")
+
+
 class Labelling(BaseModel):
     """What a person says of a part."""
 

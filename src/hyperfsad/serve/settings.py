@@ -1,14 +1,12 @@
 """How a station is set up: what the command line says, checked."""
 
-import ipaddress
-import os
-import stat
-import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..errors import HyperfsadWarning, UsageError, reason
-from ..messages import Notice
+from ..connect.config import ConnectSettings
+from ..connect.sinks.serving import is_loopback
+from ..disk.secret_files import read_secret
+from ..errors import UsageError
 from .pictures import UploadLimits
 from .store.retention import Keep
 from .store.store import RESERVE
@@ -40,6 +38,8 @@ class StationSettings:
     """Whether the time is right although the store was last used long ago."""
     watch: tuple[tuple[str, Path], ...] = ()
     """Products by name or id, and the folders whose pictures are inspected for them."""
+    connect: ConnectSettings | None = None
+    """Which machines hear of the inspections."""
 
     @property
     def secure(self) -> bool:
@@ -77,29 +77,10 @@ def parse_watch(text: str) -> tuple[str, Path]:
     return product.strip(), Path(folder.strip())
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def read_tokens(path: Path) -> dict[str, str]:
     """The token of each role, from rows as `admin: TOKEN`."""
-    try:
-        rows = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError("token-file-unreadable", file=path, reason=reason(error)) from error
-    # systemd hands files over by a list of rights, which looks like a right of the group
-    handed = str(path.parent) == os.environ.get("CREDENTIALS_DIRECTORY")
-    others = stat.S_IRWXO if handed else stat.S_IRWXG | stat.S_IRWXO
-    if os.name == "posix" and path.stat().st_mode & others:
-        warnings.warn(Notice("token-file-open", file=path), HyperfsadWarning, stacklevel=2)
     found: dict[str, str] = {}
-    for row in filter(None, map(str.strip, rows)):
+    for row in filter(None, map(str.strip, read_secret(path).splitlines())):
         role, _, token = (part.strip() for part in row.partition(":"))
         if role not in ROLES or role in found:
             raise UsageError("token-file-rows", file=path)

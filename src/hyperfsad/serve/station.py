@@ -11,6 +11,7 @@ from .engine import StationEngine
 from .folders import InspectionDesk, WatchedFolder
 from .inspections import Inspections
 from .labels import Labels
+from .machines import Machines
 from .monitoring import LOG, Metrics
 from .products import Products
 from .settings import StationSettings
@@ -46,7 +47,10 @@ class Station:
         self.products = Products(self.store)
         self.configuring = Configuring(self.store, self.products)
         self.adapting = Adapting(self.store, self.products, self.engine)
-        self.inspections = Inspections(self.store, self.metrics.inspections, self.adapting.consider)
+        self.machines = Machines(settings.connect, self.store, self.engine)
+        self.inspections = Inspections(
+            self.store, self.metrics.inspections, self.adapting.consider, self.machines
+        )
         self.labels = Labels(self.store, self.products, self.inspections)
         desk = InspectionDesk(self.engine, self.products, self.inspections, settings.limits)
         self.folders = [WatchedFolder(desk, product, folder) for product, folder in settings.watch]
@@ -62,6 +66,7 @@ class Station:
         self.users.look()
         self.engine.start()
         self._tidier.start()
+        self.machines.open(notify)
         for folder in self.folders:
             folder.start()
         self.cameras.open()
@@ -76,6 +81,7 @@ class Station:
         if self._tidier.ident is not None:  # where the store could not be opened, nothing runs
             self.engine.stop()
             self._tidier.join()
+        self.machines.close()
         self.store.close()
 
     def _tidy(self) -> None:

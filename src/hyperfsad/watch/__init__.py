@@ -12,16 +12,7 @@ from ..lazy import loader
 if TYPE_CHECKING:
     from .shots import CameraWatcher
     from .watcher import Watcher, watch
-    from .webhook import Webhook
 
-__all__ = ["CameraWatcher", "Watcher", "Webhook", "watch"]
+__all__ = ["CameraWatcher", "Watcher", "watch"]
 
-__getattr__ = loader(
-    __name__,
-    {
-        "CameraWatcher": "shots",
-        "Watcher": "watcher",
-        "Webhook": "webhook",
-        "watch": "watcher",
-    },
-)
+__getattr__ = loader(__name__, {"CameraWatcher": "shots", "Watcher": "watcher", "watch": "watcher"})

@@ -76,6 +76,10 @@ class IncomingFiles:
                 file = _Incoming(stamp, arrived, now, now + self.settle)
             self._files[path] = file
 
+    def arrived(self, path: str) -> float:
+        """When a file was first found."""
+        return self._files[path].arrived
+
     def ready(self, now: float) -> list[tuple[str, FileStamp]]:
         """Files that have not changed for the settle time, the oldest first."""
         due = [(path, file.stamp) for path, file in self._files.items() if file.next_try <= now]

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import time
 from collections.abc import Generator
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -11,21 +12,23 @@ from typing import Any, Protocol
 from PIL import Image
 
 from ..connect.camera import Camera, Shot
+from ..connect.config import ConnectSettings
 from ..connect.deadlines import Latencies
+from ..connect.session import Session
 from ..connect.setup_checks import SetupChecks
+from ..connect.sinks.webhook import refuse_without_threshold
 from ..connect.sources import Frame, Pixels, Source
 from ..connect.sources.video import VideoFile
+from ..connect.state import Reason
 from ..connect.triggers import Software, Trigger
 from ..disk.files import FileStamp, stamp_of
 from ..errors import ImageError, UsageError
 from ..images.loading import save_picture
 from ..messages import Notice, Notify, log
-from ..report.folder import file_name, into_folder, write_files
-from ..report.records import make_record
+from ..report.folder import into_folder, write_files
+from ..report.records import file_name, make_record
 from ..results.result import AnomalyResult
 from .ledger import Ledger
-from .watcher import delivered
-from .webhook import Webhook
 
 NAP = 0.1
 """Seconds until `stop` is noticed."""
@@ -58,23 +61,24 @@ class CameraWatcher:
         deadline: float | None = None,
         heatmaps: bool = True,
         maps: bool = False,
-        webhook: Webhook | None = None,
+        connect: ConnectSettings | None = None,
         wait: bool = False,
         notify: Notify = log,
     ) -> None:
         """`deadline` are the seconds from trigger to verdict; what takes longer has none."""
         if isinstance(trigger, Software):
             raise UsageError("trigger-needs-station")
-        if webhook is not None and "anomalous" in webhook.on and detector.threshold_ is None:
-            raise UsageError("webhook-no-threshold")
+        if detector.threshold_ is None:
+            refuse_without_threshold(connect.sinks if connect is not None else ())
         self.detector, self.source, self.output = detector, source, Path(output).absolute()
         self.heatmaps, self.maps, self.wait = heatmaps, maps, wait
-        self.webhook, self.notify = webhook, notify
+        self.notify, self._connect = notify, connect
         self.latencies = Latencies(deadline)
         self.camera = Camera(source, trigger, wanted=self._is_new, notify=notify)
         self.stopping = False
         self._checks = SetupChecks()
         self._ledger: Ledger
+        self._session: Session
         self._video: FileStamp | None = None
         if isinstance(source, VideoFile):
             self._video = stamp_of(source.path)
@@ -89,7 +93,11 @@ class CameraWatcher:
             facts = {"folder": self.source.name, "results": self._ledger.path}
             self.notify(Notice("watch-started", done=self._ledger.count, **facts))
             self.detector.encoder_  # noqa: B018 (missing weights fail now, not at a shot)
-            yield from delivered(self._shots(), self._ledger, self.webhook, self.notify)
+            self._session = Session(self._connect, self._ledger.path, self._health, self.notify)
+            yield from self._session.during(self._shots())
+
+    def _health(self) -> Reason | None:
+        return "fault" if self.camera.state == "away" else None
 
     def _shots(self) -> Generator[AnomalyResult, None, None]:
         self.camera.start()
@@ -127,7 +135,9 @@ class CameraWatcher:
             "late": late,
             "milliseconds": round(1000 * took, 1),
         }
-        self._ledger.add(make_record(result, {**files, **own}))
+        record = make_record(result, {**files, **own})
+        self._ledger.add(record)
+        self._session.judged(record, time.monotonic() - took)
         if result.anomalous is False:
             self._checks.learn(shot.pixels)
         return result

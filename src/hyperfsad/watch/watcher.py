@@ -3,11 +3,15 @@
 import math
 import os
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..connect.config import ConnectSettings
+from ..connect.session import Session
+from ..connect.sinks.webhook import refuse_without_threshold
+from ..connect.state import Reason
 from ..disk.files import FileStamp, stamp_of
 from ..errors import ImageError, UsageError, reason
 from ..images.loading import NamedFile
@@ -17,8 +21,6 @@ from ..report.records import file_name, make_record
 from ..results.result import AnomalyResult
 from .incoming import FolderScan, IncomingFiles, scan_folder
 from .ledger import Ledger
-from .outbox import LAST_DELIVERIES, Outbox
-from .webhook import Webhook
 
 if TYPE_CHECKING:
     from ..detector.detector import HyperFSAD
@@ -65,9 +67,9 @@ class Watcher:
         new_only: bool = False,
         heatmaps: bool = True,
         maps: bool = False,
-        webhook: Webhook | None = None,
+        connect: ConnectSettings | None = None,
         adapt: bool = False,
-        persist: Callable[[AnomalyResult, FileStamp], None] | None = None,
+        persist: Callable[[AnomalyResult, FileStamp, float], None] | None = None,
         wait: bool = False,
         notify: Notify = log,
     ) -> None:
@@ -75,8 +77,10 @@ class Watcher:
         never decodes gets a record with its error after `patience` seconds.
 
         `new_only` skips what the very first start finds. `adapt` learns from the inspected pictures
-        after 12, 24 and 48 of them, as unlabelled parts of the line. `persist` gets a result, and
-        its picture's stamp, before the picture counts as done; so after a crash perhaps again.
+        after 12, 24 and 48 of them, as unlabelled parts of the line. `persist` gets a result, its
+        picture's stamp and when it was found, before it counts as done; so after a crash perhaps
+        again.
+        `connect` says which machines hear of it.
         `wait` lets another process finish that writes to the output folder. `notify` receives
         messages.
         """
@@ -88,7 +92,8 @@ class Watcher:
         self.output = Path(output)
         self.interval, self.new_only, self.wait = interval, new_only, wait
         self.heatmaps, self.maps = heatmaps, maps
-        self.webhook, self.notify = webhook, notify
+        self.notify, self._connect = notify, connect
+        self._session: Session
         self.stopping = False
         self._persist = persist
         self._incoming = IncomingFiles(settle, patience)
@@ -105,8 +110,8 @@ class Watcher:
             from .learning import LineLearner
 
             self._learner = LineLearner(detector, self.output, notify)
-        if webhook is not None and "anomalous" in webhook.on and detector.threshold_ is None:
-            raise UsageError("webhook-no-threshold")
+        if detector.threshold_ is None and persist is None:
+            refuse_without_threshold(connect.sinks if connect is not None else ())
 
     def stop(self) -> None:
         """Ends `run` after the current image; safe in signal handlers and threads."""
@@ -123,7 +128,11 @@ class Watcher:
             self.detector.encoder_  # noqa: B018 (missing weights fail now, not at an image)
             if self._learner is not None:
                 self._use(self._learner.resume())
-            yield from delivered(self._rounds(ledger, once), ledger, self.webhook, self.notify)
+            self._session = Session(self._connect, ledger.path, self._health, self.notify)
+            yield from self._session.during(self._rounds(ledger, once))
+
+    def _health(self) -> Reason | None:
+        return "fault" if self.folder in self._unreadable else None
 
     def _rounds(self, ledger: Ledger, once: bool) -> Generator[AnomalyResult, None, None]:
         wanted: set[str] | None = None
@@ -219,14 +228,19 @@ class Watcher:
             elif isinstance(error, OSError):
                 error = ImageError("image-unreadable", name=path, reason=reason(error))
             result = AnomalyResult.failed(path, str(error))
+        arrived = self._incoming.arrived(path)
         if self._persist is not None:
-            self._persist(result, stamp)
+            self._persist(result, stamp, arrived)
         # a folder for each day; one would fill with millions
         name = f"{_day(stamp)}/{file_name(result.image, f' {stamp[0]} {stamp[1]}')}"
         files = write_files(result, name, picture, self.maps, into_folder(self.output))
         moment = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         watched = {"time": moment, "stamp": list(stamp), "detector": self._identity}
-        ledger.add(make_record(result, {**files, **watched}))
+        record = make_record(result, {**files, **watched})
+        if self._session.is_late(arrived):
+            record["late"] = True
+        ledger.add(record)
+        self._session.judged(record, arrived)
         self._incoming.remove(path)
         self._done[path] = stamp
         return result
@@ -236,28 +250,6 @@ class Watcher:
         if current is None and os.path.isdir(self.folder):
             self.notify(Notice("watch-vanished", image=path))
         return current == stamp
-
-
-def delivered(
-    results: Iterable[AnomalyResult], ledger: Ledger, webhook: Webhook | None, notify: Notify
-) -> Generator[AnomalyResult, None, None]:
-    """The results, whose records are delivered meanwhile."""
-    if webhook is None:
-        yield from results
-        return
-    outbox = Outbox(webhook, ledger.path, ledger.end, notify).start()
-    grace = 0.0  # after an error or a second Ctrl-C
-    try:
-        for result in results:
-            outbox.publish(ledger.end)
-            yield result
-        grace = LAST_DELIVERIES
-    except GeneratorExit:
-        grace = LAST_DELIVERIES
-        raise
-    finally:
-        if left := outbox.close(grace):
-            notify(Notice("webhook-undelivered", number=left))
 
 
 def watch(

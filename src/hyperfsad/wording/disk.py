@@ -56,4 +56,6 @@ DISK_SENTENCES: Sentences = {
     " process writes there.",
     "header-too-large": "The names and numbers of these images take {given_mb:.1f} MB, but a file"
     " has room for {limit_mb:.1f} MB; learn fewer images.",
+    "secret-file-unreadable": "{file} cannot be read: {reason}.",
+    "secret-file-open": "Other accounts of this machine can open {file}; run `chmod 600 {file}`.",
 }

@@ -105,6 +105,7 @@ SERVE_SENTENCES: Sentences = {
     "disk-full": "The station's disk is full, so nothing of this request was kept; free some"
     " space.",
     "disk-nearly-full": _disk_nearly_full,
+    "picture-unjudged": "The picture could not be inspected; the station's log says why.",
     "watch-failed": "The folder cannot be watched now; see the log.",
     # cameras
     "camera-not-set": "The product has no camera.",
@@ -188,9 +189,6 @@ SERVE_SENTENCES: Sentences = {
     "token-required": "On {host} other machines can reach the station, so it needs"
     " {option[token]}: a file with the rows `inspect: TOKEN` and `admin: TOKEN`; without it, the"
     " station serves this machine only.",
-    "token-file-unreadable": "The token file {file} cannot be read: {reason}.",
-    "token-file-open": "Other accounts of this machine can open the token file {file}; run `chmod"
-    " 600 {file}`.",
     "token-file-rows": "The token file {file} needs one row `inspect: TOKEN` and one `admin:"
     " TOKEN`.",
     "token-too-short": "The token of {role} in {file} needs at least {shortest} plain characters;"

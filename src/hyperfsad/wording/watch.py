@@ -45,23 +45,4 @@ WATCH_SENTENCES: Sentences = {
     "watch-adapted": _adapted,
     "watch-adapted-before": "The detector is adapted to {parts} inspected parts: {path}.",
     "watch-not-adapted": "The detector stays as it is: {cause}",
-    "webhook-address": "A webhook is an address such as https://example.org/parts; write non-ASCII"
-    " characters as %XX.",
-    "webhook-password": "A webhook's address must not hold a password; send it as a header, such"
-    ' as {option[webhook_header]} "Authorization: …".',
-    "webhook-header": 'A header of the webhook is written as "Name: value", in ASCII.',
-    "webhook-own-header": "The header {name} of the webhook is set by hyperfsad.",
-    "webhook-header-file": "{path} cannot be read: {why}.",
-    "webhook-events": "The webhook can be called on {known}, not on {given}.",
-    "webhook-no-threshold": "The detector has no threshold, so no image would be anomalous: set"
-    " one with `hyperfsad calibrate`, or send all results ({option[webhook_on]} all).",
-    "webhook-undelivered": "Results that the next start sends to the webhook: {number}.",
-    "webhook-state-unfit": "{path} does not fit {results}; earlier results are not sent.",
-    "webhook-state-unsaved": "The progress of the webhook was not saved ({why}).",
-    "webhook-waits": "The webhook waits: {why}.",
-    "webhook-recovered": "The webhook at {host} accepts results again.",
-    "webhook-retries": "The webhook at {host} did not accept a result ({why}); hyperfsad tries"
-    " again until it does.",
-    "webhook-refused": "The webhook at {host} refused the result of {image} ({why}); it is not"
-    " sent again but kept in {file}.",
 }

@@ -20,7 +20,7 @@ from ..monitoring import LOG
 from ..refusals import BusyError, FullError, RefusedError, is_full, problem
 from ..schemas import Problem
 from ..station import Station
-from . import cameras, inspections, products, shifts, system, users
+from . import cameras, connections, inspections, products, shifts, system, users
 from .guard import Guard
 from .middleware import Gatekeeper, refusal
 from .readers import Readers
@@ -44,7 +44,7 @@ def make_app(station: Station, tokens: Mapping[str, str]) -> ASGIApp:
     )
     app.state.station, app.state.readers = station, Readers()
     app.state.guard = Guard(tokens, station.users)
-    for endpoints in (products, cameras, inspections, shifts, users, system):
+    for endpoints in (products, cameras, inspections, connections, shifts, users, system):
         app.include_router(endpoints.router, prefix=API_PREFIX)
     app.include_router(system.metrics_router)
     app.include_router(page.router)

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
+from ...connect.sinks.serving import is_loopback
 from ..refusals import ForbiddenError, NotSignedInError, TooOftenError
-from ..settings import ADMIN, INSPECT, is_loopback
+from ..settings import ADMIN, INSPECT
 from ..store.audit import Actor
 from ..users import User, Users
 

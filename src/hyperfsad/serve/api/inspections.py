@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from datetime import datetime, timezone
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
@@ -11,10 +12,11 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, StreamingResponse
 
 from ...errors import HyperfsadError, ImageError, UsageError
+from ...messages import Notice
 from ...results.result import AnomalyResult
 from ..labels import BAD
 from ..pictures import Picture, checked_picture
-from ..refusals import ConflictError, ForbiddenError, TooLargeError, problem
+from ..refusals import ConflictError, ForbiddenError, TooLargeError, problem, station_text
 from ..schemas import (
     HistoryPage,
     InspectedOut,
@@ -71,6 +73,7 @@ async def inspect(
     if none is usable, the answer is 422. An image that is sent again with the same key is in the
     history once. `fields` is a JSON object with values of the product's own fields, for all images;
     what is not given is read from their names."""
+    arrived = time.monotonic()
     station.engine.check_room()
     _, detector, revision = await run_in_threadpool(station.products.detector, product_id)
     limits = station.settings.limits
@@ -97,16 +100,23 @@ async def inspect(
             if isinstance(result, ImageError):
                 errors.append((picture.name, result))
             elif isinstance(result, BaseException):
+                said = station_text(Notice("picture-unjudged"))
+                failed = station.machines.failed
+                await run_in_threadpool(failed, product_id, picture.name, said, arrived)
                 raise result
             elif result.error is not None:
                 errors.append((picture.name, ImageError("images-unusable", reason=result.error)))
             else:
                 judged.append((picture, result))
         station.metrics.rejected.inc(len(errors))
+        for name, wrong in errors:
+            said = problem(wrong)["detail"]
+            await run_in_threadpool(station.machines.failed, product_id, name, said, arrived)
         if not judged:
             raise ImageError(errors[0][1].code, **errors[0][1].facts)
         add = station.inspections.add
-        added = await run_in_threadpool(add, product_id, revision, judged, idempotency_key, fields)
+        keep = partial(add, arrived=arrived, fields=fields)
+        added = await run_in_threadpool(keep, product_id, revision, judged, idempotency_key)
         if not added:
             known = await run_in_threadpool(station.inspections.get, idempotency_key or "")
             if (known.product_id, known.image) != (product_id, judged[0][0].upload.sha256):

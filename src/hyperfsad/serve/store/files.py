@@ -50,13 +50,16 @@ class Files:
         self.trash = folder / "trash"
         self.watched = folder / "watched"
         """What was done of each folder that is watched."""
+        self.connected = folder / "connect"
+        """What machines were told, and how far each has heard it."""
         # the lock's file stays: the next step would make it again at once
         self._moving: contextlib.AbstractContextManager[Any] = (
             filelock.FileLock(folder / MOVING, poll_interval=0.002) if shared else threading.Lock()
         )
 
     def prepare(self) -> None:
-        for folder in (self.incoming, self.images, self.detectors, self.trash, self.watched):
+        own = (self.incoming, self.images, self.detectors, self.trash, self.watched, self.connected)
+        for folder in own:
             folder.mkdir(mode=0o700, exist_ok=True)
 
     @property

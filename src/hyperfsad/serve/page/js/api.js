@@ -93,6 +93,8 @@ export const addUser = (json) => ask("POST", "users", { json });
 export const changeUser = (id, json) => ask("PATCH", `users/${id}`, { json });
 export const removeUser = (id) => ask("DELETE", `users/${id}`);
 export const auditLog = (before, signal) => ask("GET", `audit${before ? `?before=${before}` : ""}`, { signal });
+export const connections = (signal) => ask("GET", "connections", { signal });
+export const testConnection = (name) => ask("POST", `connections/${name}/test`);
 
 export const inspection = (id, signal) => ask("GET", `inspections/${id}`, { signal });
 export const label = (id, kind, more = {}) => ask("PUT", `inspections/${id}/label`, { json: { kind, ...more } });

@@ -48,6 +48,7 @@ export function drawBar(views, redraw) {
         choice(t("theme.title"), Object.fromEntries(Object.entries(THEMES).map(([key, text]) => [key, t(text)])),
           wishes.theme, (theme) => adjust({ theme })),
         toggle(t("sound"), wishes.sound, () => adjust({ sound: !wishes.sound })),
+        views.filter((view) => view.menu).map((view) => h("a", { class: "button", href: `#${view.path}` }, t(view.menu))),
         h("button", { type: "button", onclick: showKeys }, t("key.title")),
         engineer && who.role === ADMIN && h("a", { class: "button", href: "#/users" }, t("users.title")))),
     who.role && !who.open && h("button", { type: "button", class: "who", title: t(ROLES[who.role]), onclick: () => (who.users ? showSigning() : signOut().catch(tell)) }, who.user || t("signout")));

@@ -51,7 +51,8 @@ export async function show() {
   replace(place);
   place.className = `view-${view.name}`;
   setKeys([]);
-  document.title = view.nav ? `${t(view.nav)} · Hyper-FSAD` : "Hyper-FSAD";
+  const title = view.nav ?? view.menu;
+  document.title = title ? `${t(title)} · Hyper-FSAD` : "Hyper-FSAD";
   const context = { params, query, signal: controller.signal, leaving: (clean) => cleanups.push(clean) };
   try {
     await view.show(place, context);

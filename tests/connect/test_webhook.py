@@ -13,11 +13,13 @@ import pytest
 
 from hyperfsad import HyperFSAD
 from hyperfsad.cli import main
+from hyperfsad.connect import ConnectSettings, Webhook
+from hyperfsad.connect.delivery import REFUSED, Delivery
+from hyperfsad.connect.outbox import PROGRESS, Outbox
+from hyperfsad.connect.sinks.webhook import read_headers
 from hyperfsad.errors import UsageError
-from hyperfsad.watch import Watcher, Webhook, watch
+from hyperfsad.watch import Watcher, watch
 from hyperfsad.watch.ledger import Ledger
-from hyperfsad.watch.outbox import DELIVERED, REFUSED, Outbox
-from hyperfsad.watch.webhook import read_headers
 from tests.cli.running import refusal
 from tests.codes import codes, raises
 from tests.conftest import make_picture, read_results
@@ -26,12 +28,17 @@ from tests.waiting import DEADLINE, until
 SECRET = "s3cret-t0ken"
 
 
+TOLD = ("number", "origin", "verdict", "reason")
+"""What a record has more when it is sent."""
+
+
 class Receiver:
     """A web server that answers as it is told, and takes what comes after that."""
 
     def __init__(self) -> None:
         self.answers: list[int | str] = []
         self.taken: list[dict[str, Any]] = []
+        self.told: list[dict[str, Any]] = []
         self.keys: list[str] = []
         self.tries: list[tuple[str, str, str | None]] = []
         self.released = threading.Event()
@@ -49,7 +56,9 @@ class Receiver:
                     return
                 if answer == 204:
                     assert self.headers["Content-Type"] == "application/json"
-                    receiver.taken.append(json.loads(body))
+                    sent = json.loads(body)
+                    receiver.told.append({name: sent.pop(name) for name in TOLD})
+                    receiver.taken.append(sent)
                     receiver.keys.append(self.headers["Idempotency-Key"])
                 if isinstance(answer, str):
                     self.send_response(302)
@@ -88,6 +97,10 @@ def record(image: str, anomalous: bool | None = True, error: str | None = None) 
     return {"image": image, "stamp": [1, 2], "anomalous": anomalous, "error": error}
 
 
+def _places(number: object, check: int) -> str:
+    return json.dumps({"origin": "x", "places": {"webhook": [number, check]}})
+
+
 def hook(receiver: Receiver, on: tuple[str, ...] = ("all",), **options: Any) -> Webhook:
     headers = [f"Authorization: Bearer {SECRET}"]
     return Webhook(receiver.url, on, headers, **{"pause": 0.01, "timeout": DEADLINE, **options})
@@ -100,19 +113,19 @@ class Sending:
         self.said: list[str] = []
         self._stack = contextlib.ExitStack()
         self.ledger = self._stack.enter_context(Ledger(folder))
-        path, end = self.ledger.path, self.ledger.end
-        self.outbox = Outbox(webhook, path, end, self.said.append).start()
+        self.outbox = Outbox(self.ledger.path, self.said.append)
+        self.delivery = Delivery(webhook, self.outbox, self.said.append).start()
 
     def add(self, *records: dict[str, Any]) -> None:
         for added in records:
             self.ledger.add(added)
-            self.outbox.publish(self.ledger.end)
+            self.outbox.publish()
 
     def codes(self) -> list[str | None]:
         return codes(self.said)
 
     def close(self, grace: float = DEADLINE) -> int:
-        left = self.outbox.close(grace)
+        left = self.delivery.close(grace)
         self._stack.close()
         return left
 
@@ -125,9 +138,11 @@ def test_all_arrives_in_order_whatever_fails_before(receiver: Receiver, tmp_path
     assert sending.close() == 0
     assert receiver.taken == records
     assert len(set(receiver.keys)) == 5
+    assert [one["number"] for one in receiver.told] == [1, 2, 3, 4, 5]
+    assert {one["verdict"] for one in receiver.told} == {"anomalous"}
     assert {auth for _, _, auth in receiver.tries} == {f"Bearer {SECRET}"}
     assert len(receiver.tries) == 5 + 6
-    assert sending.codes() == ["webhook-retries", "webhook-recovered"] * 2
+    assert sending.codes() == ["delivery-retries", "delivery-recovered"] * 2
     assert SECRET not in "".join(sending.said)
 
 
@@ -146,7 +161,7 @@ def test_what_is_not_delivered_waits_for_the_next_start(receiver: Receiver, tmp_
     first.add(*(record(f"{index}.png") for index in range(4)))
     until(lambda: len(receiver.tries) > 3)
     assert first.close(grace=0.1) == 3
-    until(lambda: not first.outbox._thread.is_alive())  # its last request is answered
+    until(lambda: not first.delivery._thread.is_alive())  # its last request is answered
     receiver.answers = []
     second = Sending(tmp_path, hook(receiver))
     second.add(record("4.png"))
@@ -162,7 +177,7 @@ def test_a_server_that_is_not_there(receiver: Receiver, tmp_path: Path) -> None:
     receiver.close()
     sending = Sending(tmp_path, Webhook(url, ["all"], pause=0.01))
     sending.add(record("1.png"))
-    until(lambda: sending.codes() == ["webhook-retries"])
+    until(lambda: sending.codes() == ["delivery-retries"])
     assert sending.close(grace=0.05) == 1
     assert f"http://127.0.0.1:{port} " in sending.said[0]
     assert "Connection refused" in sending.said[0]
@@ -179,11 +194,11 @@ def test_what_is_refused_for_good_is_noted_and_the_next_goes_on(
     assert sending.close() == 0
     assert receiver.taken == [records[1], records[3]]
     notes = [json.loads(row) for row in (tmp_path / REFUSED).read_text().splitlines()]
-    assert notes == [
-        {"answer": "400 Bad Request", "record": records[0]},
-        {"answer": "404 Not Found", "record": records[2]},
+    assert [(note["to"], note["answer"], note["record"]["image"]) for note in notes] == [
+        ("webhook", "400 Bad Request", "0.png"),
+        ("webhook", "404 Not Found", "2.png"),
     ]
-    assert sending.codes() == ["webhook-refused"] * 2
+    assert sending.codes() == ["delivery-refused"] * 2
 
 
 def test_redirects_are_not_followed(receiver: Receiver, tmp_path: Path) -> None:
@@ -216,7 +231,7 @@ def test_only_what_is_asked_for_is_sent(
 
 
 @pytest.mark.parametrize(
-    "text", [None, "", "{", '{"offset": 3}', '{"offset": 9999}', '{"offset": "x"}']
+    "text", [None, "", "{", '{"places": 3}', _places(1, 5), _places(9999, 0), _places("x", 0)]
 )
 def test_results_from_before_the_webhook_are_not_sent(
     receiver: Receiver, tmp_path: Path, text: str | None
@@ -225,9 +240,9 @@ def test_results_from_before_the_webhook_are_not_sent(
     with Ledger(tmp_path) as ledger:
         ledger.add(record("old.png"))
     if text is not None:
-        (tmp_path / DELIVERED).write_text(text)
+        (tmp_path / PROGRESS).write_text(text)
     sending = Sending(tmp_path, hook(receiver))
-    assert sending.codes() == ["webhook-state-unfit"] * (text is not None)
+    assert sending.codes() == ["outbox-state-unfit"] * (text is not None)
     sending.add(record("new.png"))
     assert sending.close() == 0
     assert [taken["image"] for taken in receiver.taken] == ["new.png"]
@@ -276,13 +291,14 @@ def test_settings_that_cannot_be_used(code: str, options: dict[str, Any]) -> Non
 
 def test_headers_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "headers").write_text(f"Authorization: Bearer {SECRET}\n\nX-Line: 4\n")
+    (tmp_path / "headers").chmod(0o600)
     headers = read_headers(["A: b", f"@{tmp_path / 'headers'}"])
     assert Webhook("http://x/", headers=headers).headers == {
         "A": "b",
         "Authorization": f"Bearer {SECRET}",
         "X-Line": "4",
     }
-    with raises(UsageError, "webhook-header-file", path="nowhere"):
+    with raises(UsageError, "secret-file-unreadable"):
         read_headers(["@nowhere"])
 
 
@@ -304,7 +320,7 @@ def test_anomalous_images_are_sent_and_judging_never_waits(
     receiver.answers = ["hang"]
     options: dict[str, Any] = {"interval": 0.02, "settle": 0.05, "heatmaps": False}
     webhook = hook(receiver, ("anomalous",))
-    run = watch(detector, camera, tmp_path / "out", webhook=webhook, **options)
+    run = watch(detector, camera, tmp_path / "out", connect=ConnectSettings((webhook,)), **options)
     results = [next(run) for _ in range(4)]
     assert receiver.taken == []  # all are judged, though the first delivery hangs
     receiver.released.set()
@@ -343,5 +359,15 @@ def test_the_command_delivers_and_keeps_secrets(
 def test_without_a_threshold_nothing_is_anomalous(detector: HyperFSAD, tmp_path: Path) -> None:
     detector.fit(make_picture(100), threshold=False)
     with raises(UsageError, "webhook-no-threshold"):
-        Watcher(detector, tmp_path / "in", tmp_path / "out", webhook=Webhook("http://x/"))
-    Watcher(detector, tmp_path / "in", tmp_path / "out", webhook=Webhook("http://x/", ["error"]))
+        Watcher(
+            detector,
+            tmp_path / "in",
+            tmp_path / "out",
+            connect=ConnectSettings((Webhook("http://x/"),)),
+        )
+    Watcher(
+        detector,
+        tmp_path / "in",
+        tmp_path / "out",
+        connect=ConnectSettings((Webhook("http://x/", ["error"]),)),
+    )

@@ -1,17 +1,21 @@
-"""Where results are sent, and how: one HTTP request each, with a clear answer."""
+"""A web address: one HTTP request for each record, with a clear answer."""
 
 import http.client
+import json
 import re
 import urllib.error
 import urllib.request
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from ..errors import UsageError, reason
-from ..report.records import Record
-from ..version import __version__
+from ...disk.files import encoded
+from ...disk.secret_files import read_secret
+from ...errors import HyperfsadError, UsageError, reason
+from ...report.records import Record
+from ...version import __version__
+from ..state import Line, Live
+from . import Answer
 
 WEBHOOK_EVENTS = ("anomalous", "error", "all")
 
@@ -19,18 +23,11 @@ _OWN_HEADERS = ("content-type", "content-length", "idempotency-key", "transfer-e
 _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00-\x1f\x7f]*)", re.ASCII)
 
 
-@dataclass(frozen=True)
-class Answer:
-    """The outcome of one try."""
-
-    taken: bool = False
-    final: bool = False
-    """Whether another try is useless."""
-    why: str = ""
-
-
 class Webhook:
-    """Where results go, and which ones. Headers and paths may hold secrets, so neither is shown."""
+    """Where records go, and which ones. Headers and paths may hold secrets, so neither is shown."""
+
+    name, replays, problem = "webhook", 0, None
+    longest_pause = 60.0
 
     def __init__(
         self,
@@ -46,7 +43,7 @@ class Webhook:
         `timeout` limits each step of a delivery. `pause` is the time before the second try; it
         doubles with each further one, up to a minute.
         """
-        self.url, self.host = url, _checked_host(url)
+        self.url, self.address = url, _checked_host(url)
         self.on = frozenset(on)
         if not self.on or not self.on <= set(WEBHOOK_EVENTS):
             unknown = sorted(self.on.difference(WEBHOOK_EVENTS)) or ["nothing"]
@@ -63,15 +60,35 @@ class Webhook:
             or ("error" in self.on and record.get("error") is not None)
         )
 
-    def send(self, row: bytes, key: str, timeout: float) -> Answer:
+    def start(self, line: Line, origin: str) -> None:
+        """Nothing: each record is a request of its own."""
+
+    def stop(self) -> None:
+        """Nothing, too."""
+
+    def show(self, live: Live) -> None:
+        """Nothing: a request may take seconds, so it is for records only."""
+
+    def test(self) -> None:
+        """Asks without sending anything; a receiver may answer that as it likes."""
+        answer = self._ask("HEAD", self.timeout)
+        if answer.why[:3] in ("401", "403", "407"):
+            raise HyperfsadError("connect-login", address=self.address)
+        if not answer.taken and not answer.why[:1].isdigit():
+            raise HyperfsadError("connect-silent", address=self.address, why=answer.why)
+
+    def send(self, record: Record, timeout: float) -> Answer:
         """Sends one record, once."""
-        headers = {
-            "User-Agent": f"hyperfsad/{__version__}",
-            **self.headers,
-            "Content-Type": "application/json",
-            "Idempotency-Key": key,
-        }
-        request = urllib.request.Request(self.url, data=row, headers=headers, method="POST")
+        key = f"{record['origin']}-{record['number']}"
+        own = {"Content-Type": "application/json", "Idempotency-Key": key}
+        row = encoded(json.dumps(record, ensure_ascii=False))
+        return self._ask("POST", timeout, row, own)
+
+    def _ask(
+        self, method: str, timeout: float, row: bytes | None = None, own: Mapping[str, str] = {}
+    ) -> Answer:
+        headers = {"User-Agent": f"hyperfsad/{__version__}", **self.headers, **own}
+        request = urllib.request.Request(self.url, data=row, headers=headers, method=method)
         try:
             with self._opener.open(request, timeout=timeout):
                 return Answer(taken=True)
@@ -98,11 +115,7 @@ def read_headers(texts: Iterable[str]) -> list[str]:
         if not text.startswith("@"):
             headers.append(text)
             continue
-        try:
-            rows = Path(text[1:]).read_text(encoding="utf-8").splitlines()
-        except (OSError, ValueError) as error:
-            raise UsageError("webhook-header-file", path=text[1:], why=reason(error)) from error
-        headers += [row.strip() for row in rows if row.strip()]
+        headers += [row.strip() for row in read_secret(Path(text[1:])).splitlines() if row.strip()]
     return headers
 
 
@@ -135,3 +148,9 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, *_: object, **__: object) -> None:
         return None
+
+
+def refuse_without_threshold(sinks: Iterable[object]) -> None:
+    """Refuses a webhook that hears of anomalous images alone, where no image would be one."""
+    if any(isinstance(sink, Webhook) and "anomalous" in sink.on for sink in sinks):
+        raise UsageError("webhook-no-threshold")
