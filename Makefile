@@ -1,4 +1,5 @@
 # make demo: set everything up and run the main job.   make test: set everything up and pass the tests.
+# make docs: the documentation as a site that opens without a network, in site/.
 # make dist: the source distribution and this platform's wheel, in dist/.
 PYTHON ?= python3
 VENV ?= .venv
@@ -6,7 +7,7 @@ BIN := $(VENV)/bin
 # Tests wait for stations, browsers and disks: one worker more than there are cores.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
-.PHONY: demo test browser broker dist clean
+.PHONY: demo test docs browser broker dist clean
 
 demo: $(VENV)/.installed
 	$(BIN)/hyperfsad demo
@@ -50,10 +51,18 @@ $(VENV)/.installed-test: $(VENV)/.installed constraints-test.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints-test.txt --editable '.[test]'
 	touch $@
 
+$(VENV)/.installed-docs: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	touch $@
+
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "Open site/index.html"
+
 dist: $(VENV)/.installed-test
 	rm -rf dist
 	$(BIN)/python -m build
 	$(BIN)/twine check --strict dist/*
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist src/*.egg-info
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist site src/*.egg-info

@@ -25,7 +25,7 @@ from hyperfsad.quality.test_set import TestImage, load_mask
 SIZE = 256
 DRAWS = ("first",)
 BRACKETS = ("bracket_black", "bracket_brown")
-"""Their backdrop tells good from bad (docs/accuracy.md)."""
+"""Their backdrop tells good from bad (docs/measurements/accuracy.md)."""
 CONFIGURATIONS = (
     *((4, 0, 0.0), (4, 24, 0.0), (4, 24, 0.1), (4, 24, 0.2), (4, 12, 0.1)),
     *((1, 0, 0.0), (1, 24, 0.1)),

@@ -1,4 +1,4 @@
-"""The tables of docs/accuracy.md: how well recipes and peers rank parts that nothing was tuned on.
+"""The tables of docs/measurements/accuracy.md: how well recipes and peers rank untuned parts.
 
     python benchmarks/ranking.py --suite suite.json -o out/ [--products screw,pill] [--threads 1]
     python benchmarks/ranking.py -o out/                       # the tables of what is there

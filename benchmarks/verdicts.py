@@ -1,4 +1,4 @@
-"""The tables of docs/decisions.md: what verdicts from good parts alone are worth.
+"""The tables of docs/measurements/verdicts.md: what verdicts from good parts alone are worth.
 
     python benchmarks/verdicts.py --suite suite.json -o out/ [--products screw,pill] [--threads 1]
     python benchmarks/verdicts.py -o out/                      # the tables of what is there

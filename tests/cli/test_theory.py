@@ -54,7 +54,7 @@ def test_certify(fitted: Path, good: Path, bad: Path, capsys: pytest.CaptureFixt
     report = json.loads(capsys.readouterr().out)
     assert main(command) == 0
     captured = capsys.readouterr()
-    assert captured.err.count("is left out") == 3  # what it has learnt flatters it
+    assert captured.err.count("is left out") == 3  # what it has learnt scores too well
     assert "of 36 pairs certified" in captured.out
     assert "Worth keeping" in captured.out
     first = report["theorem_1"]

@@ -26,7 +26,7 @@ def example(kind: str = "onnx") -> str:
     if kind == "onnx":
         return str(program)
     head, rest = program.replace("import onnxruntime\n", "").split("session = ")
-    return f"{head}{other}\n\ndef judge{rest.partition('def judge')[2]}"
+    return f"{head}{other}\n\ndef classify{rest.partition('def classify')[2]}"
 
 
 def python_with(packages: tuple[str, ...], folder: Path) -> Path:
@@ -54,7 +54,7 @@ def test_the_example_is_short() -> None:
 
 
 @pytest.mark.parametrize("kind", RUNTIMES)
-def test_the_example_judges_as_the_detector_does(kind: str, tiny: str, tmp_path: Path) -> None:
+def test_the_example_classifies_as_the_detector_does(kind: str, tiny: str, tmp_path: Path) -> None:
     bare = python_with((RUNTIMES[kind], "numpy", "pillow"), tmp_path / "venv")
     detector = fitted(tiny, "default", 2)
     detector.threshold_ = 0.2

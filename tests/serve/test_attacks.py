@@ -1,4 +1,5 @@
-"""What was tried against the station (docs/security.md), the part that can be tried every time."""
+"""What was tried against the station (docs/measurements/security.md), as far as it can be tried
+every time."""
 
 import contextlib
 import io

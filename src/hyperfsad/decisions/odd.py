@@ -10,9 +10,9 @@ from .thresholds import USUAL_SPREAD, log_of, spread_of
 
 FAR_OUT, APART = 3.5, 1.0
 """A good part is odd if it lies this many spreads above the median of all, and this many above the
-highest of the others. Nine products, the good test images calibrate (docs/decisions.md): with a bad
-part among them, 60 % of the other bad parts are found, 36 % if it is kept, 62 % without it; false
-alarms rise from 5.7 to 7.2 %."""
+highest of the others. Nine products, the good test images calibrate
+(docs/measurements/verdicts.md): with a bad part among them, 60 % of the other bad parts are found,
+36 % if it is kept, 62 % without it; false alarms rise from 5.7 to 7.2 %."""
 
 LEAST_FOR_ODD = 8
 """Fewer good parts cannot tell which of them is odd."""

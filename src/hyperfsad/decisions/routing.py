@@ -4,8 +4,8 @@ The distance of two images is 1 − the cosine of their CLS tokens, averaged ove
 an image from a product is the smallest over its good parts. How far is too far follows from good
 parts alone: half of the way to the nearest other product, within limits that come from empty
 pictures (plain white, grey and black), which show how far apart an encoder puts what has nothing
-in common. A lone product with a lone good part has such limits too. docs/products.md has the
-measurements and the rules that did worse.
+in common. A lone product with a lone good part has such limits too.
+docs/measurements/products.md has the measurements and the rules that did worse.
 """
 
 import math

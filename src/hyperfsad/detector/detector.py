@@ -82,8 +82,8 @@ LEARNT = ("rotations", "tentative", "threshold", "map_threshold", "foreign")
 class HyperFSAD:
     """Few-shot anomaly detector: frozen tokens, sparse reconstruction, two branches.
 
-    >>> detector = HyperFSAD().fit("good/")
-    >>> detector.predict("part.png").score
+    detector = HyperFSAD().fit("good/")
+    detector.predict("part.png").score
     """
 
     rotations_: int

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 class ProductDetector:
     """A detector for each product, one encoder for all; an image goes to the product it looks like.
 
-    >>> detector = ProductDetector().fit("products/")  # a folder of good parts for each product
-    >>> detector.predict("part.png").product
+    detector = ProductDetector().fit("products/")  # a folder of good parts for each product
+    detector.predict("part.png").product
     """
 
     threshold_from_: str | None = None

@@ -7,7 +7,7 @@ for each field: pydantic is a dependency of the station alone.
 A recipe sets every choice that is not given. `paper` is the paper's configuration, exactly; its
 weights come from the model hub. `paper-offline` is the paper's algorithm on an encoder that needs
 no hub, so its figures are not the paper's. `default` is ours: what measurements on real parts led
-to (docs/accuracy.md). Nothing in a recipe depends on the product.
+to (docs/measurements/accuracy.md). Nothing in a recipe depends on the product.
 """
 
 import math
@@ -307,7 +307,7 @@ class Settings:
     precision: PrecisionName = _choice(
         "machine text",
         "what the encoder computes in: float32, bf16, int8 or float16; bf16 is the fastest where"
-        " the device has it, and finds as much (docs/speed.md)",
+        " the device has it, and finds as much (docs/measurements/speed.md)",
         choices=PRECISIONS,
     )
     batch_size: int | None = _choice(

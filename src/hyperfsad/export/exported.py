@@ -138,8 +138,8 @@ def _checked(folder: Path, found: Mapping[str, Any]) -> Card:
 class ExportedModel:
     """The graph of an exported folder, run by ONNX Runtime or OpenVINO alone.
 
-    >>> model = ExportedModel("model/")
-    >>> model(pixels)["score"]                 # pixels: (images, side, side, 3), uint8
+    model = ExportedModel("model/")
+    model(pixels)["score"]                 # pixels: (images, side, side, 3), uint8
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, threads: int | None = None) -> None:
@@ -195,8 +195,8 @@ def _openvino(card: Card, threads: int) -> Run:
 class ExportedDetector:
     """A detector of one product in the folder of an exported model.
 
-    >>> detector = ExportedDetector("model/")
-    >>> detector.predict("part.png").score
+    detector = ExportedDetector("model/")
+    detector.predict("part.png").score
     """
 
     read_ahead = READ_AHEAD

@@ -43,7 +43,7 @@ MIN_PRUNED_ROWS = 1024
 HEAD_SHARES, HEAD_ENERGY = (8, 6, 4, 3), 0.93
 """The head is the narrowest of these parts of the width that holds so much of the squared length of
 the memory: a wider one costs more in the product than it saves after, a narrower one leaves more
-rows to compare one by one. Textures need a wide one (docs/speed.md)."""
+rows to compare one by one. Textures need a wide one (docs/measurements/speed.md)."""
 
 AXES_ROWS = 4096
 """Rows that the axes are taken from; any orthonormal axes are right, good ones prune more."""

@@ -1,9 +1,9 @@
-"""Has normal moved? A sequential test on the CLS branch with a controlled rate of false alarms.
+"""Have good parts changed? A sequential test on the CLS branch with few false alarms.
 
 Each inspection is ranked among all that came before it, the calibration images and the stream
-itself. While normal stays as it was these ranks are independent and uniform (ranks within one fixed
-calibration set are not: they share its luck, and a test that multiplies them up raises false
-alarms). A bettor on high scores cannot grow the capital then: by Ville's inequality the
+itself. While good parts stay as they were, these ranks are independent and uniform (ranks within
+one fixed calibration set are not: they share its luck, and a test that multiplies them up raises
+false alarms). A bettor on high scores cannot grow the capital then: by Ville's inequality the
 chance that it ever reaches 1/δ is at most δ, however long the stream.
 """
 

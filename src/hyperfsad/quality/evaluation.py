@@ -261,7 +261,7 @@ class Evaluation:
             hidden = len(self.learnt) - MAX_NAMED
             more = f" and {hidden} more" if hidden > 0 else ""
             names = ", ".join(self.learnt[:MAX_NAMED])
-            yield f"Parts that the detector has learnt would flatter, so left out: {names}{more}."
+            yield f"Parts that it has learnt score too well and are left out: {names}{more}."
         if self.failed:
             yield f"{count(len(self.failed), 'image')} could not be read and had to be left out."
         yield from self.notes

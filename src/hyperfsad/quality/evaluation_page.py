@@ -18,8 +18,8 @@ from .operating_points import OperatingPoint, Rate, scaled
 
 EVALUATION_PAGE = "evaluation.html"
 CAUTION = (
-    "A threshold that was chosen on these images flatters itself on them. Check it on other parts"
-    " before you trust it."
+    "A threshold that was chosen on these images looks better on them than it will on others. Check"
+    " it on other parts before you trust it."
 )
 COLOUR_SCALE = (
     "Colours begin at half the value where they begin elsewhere, since most errors lie close to the"

@@ -23,7 +23,7 @@ def to_frame(
 def to_frame(results: Iterable[AnomalyResult], library: str = "pandas") -> Any:
     """A row for each result, with the columns of results.csv and the number of its regions.
 
-    >>> to_frame(detector.predict_many("photos/")).sort_values("level")
+    to_frame(detector.predict_many("photos/")).sort_values("level")
     """
     if library not in ("pandas", "polars"):
         choices = ("pandas", "polars")

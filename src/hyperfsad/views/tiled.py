@@ -97,7 +97,7 @@ class TiledView(View):
         """The map of the tiles; the score also has what stands out in the image as a whole.
 
         On real parts, enlarged three times, the larger of the two orders good and bad parts better
-        than either (docs/tiles.md).
+        than either (docs/measurements/tiles.md).
         """
         distances, shown = self.maps(picture, encoder)
         branches = whole.branches.with_values(

@@ -44,7 +44,8 @@ from .view import (
 
 COMPARED_ORIENTATIONS = 2
 """Orientations of a normal image that an image is compared with, by their CLS tokens. On screws at
-any angle two of eight rank as well as all eight (docs/rotations.md), at a quarter of the cost."""
+any angle two of eight rank as well as all eight (docs/measurements/rotations.md), at a
+quarter of the cost."""
 
 CLEARLY_BETTER = 0.7
 """How far the CLS distance must fall by turning before tentative copies count."""

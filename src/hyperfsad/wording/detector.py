@@ -210,7 +210,7 @@ DETECTOR_SENTENCES: Sentences = {
     "good-parts-foreign": _foreign,
     "good-parts-were-anomalous": _were_anomalous,
     "one-part-decides": "At a false-alarm rate of {rate:g} with {parts} good parts, one part sets"
-    " the threshold: {name}. With {enough} parts or more, one part no longer decides.",
+    " the threshold: {name}. With {enough} parts or more, no single part does.",
     "learnt-part-outlier": "{name} stands far apart from the other good parts: compared with them"
     " it scores {score:.3f}, each of them at most {others:.3f}. If it is a bad part, learn without"
     " it, since it raises the threshold.",

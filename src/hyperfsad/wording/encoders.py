@@ -98,7 +98,7 @@ ENCODERS_SENTENCES: Sentences = {
     "precision-unsupported": "The encoder cannot compute in {precision} with this device and"
     " engine; leave {option[precision]} out, or set it to float32.",
     "precision-differs": "This detector was fitted in {made_in}, and the encoder computes in {here}"
-    " here; scores differ a little (docs/speed.md).",
+    " here; scores differ a little (docs/measurements/speed.md).",
     "encoder-weights": "This detector was made with other weights of {encoder} than those on this"
     " machine; its scores would be wrong. Fit it again.",
     "openvino-broken": "OpenVINO cannot be loaded: {reason}.",

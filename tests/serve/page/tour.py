@@ -1,4 +1,4 @@
-"""The pictures of docs/station.md and of the README: a walk through the page, with drawn parts.
+"""The pictures of docs/station.md: a walk through the page, with drawn parts.
 
 `python -m tests.serve.page.tour docs` makes them with the default encoder; a test walks the same
 way with a small one.
@@ -88,20 +88,26 @@ def walk(
             yield shoot(page, folder, picture, ".evidence" if picture == "why" else None)
 
 
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """The address of a station of its own, with the default encoder."""
+    command = [sys.executable, "-m", "hyperfsad", "serve", "--store", str(folder / "store")]
+    log = folder / "log"
+    with log.open("w") as output:
+        process = subprocess.Popen([*command, "--port", "0"], stdout=output, stderr=output)
+    try:
+        yield Running(process.pid, log).listening()
+    finally:
+        process.terminate()
+        process.wait()
+
+
 def main(target: str) -> None:
     """Makes the pictures with a station of its own."""
     with tempfile.TemporaryDirectory() as place, started_browser() as browser:
         folder = Path(place)
-        command = [sys.executable, "-m", "hyperfsad", "serve", "--store", str(folder / "store")]
-        log = folder / "log"
-        with log.open("w") as output:
-            process = subprocess.Popen([*command, "--port", "0"], stdout=output, stderr=output)
-        running = Running(process.pid, log)
-        try:
-            list(walk(browser, running.listening(), parts(folder), Path(target)))
-        finally:
-            process.terminate()
-            process.wait()
+        with served(folder) as url:
+            list(walk(browser, url, parts(folder), Path(target)))
 
 
 if __name__ == "__main__":

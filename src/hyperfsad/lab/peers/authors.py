@@ -3,7 +3,8 @@
 The other peers read the tokens that all methods share, so that nothing but the method differs.
 Here each method has the layers, resolution, preparation and scoring that its authors gave it, as
 far as the encoder permits: on another one, the blocks at the same depth. The settings come from
-their code (CLendering/SubspaceAD, FzJun26th/FastRecon); docs/benchmark.md says what still differs.
+their code (CLendering/SubspaceAD, FzJun26th/FastRecon); docs/measurements/benchmark.md says what
+still differs.
 """
 
 import math

@@ -45,7 +45,7 @@ def certify(
 ) -> TheoremReport:
     """Theorems 1 and 2 for a fitted detector and images whose labels are known.
 
-    Good images that it has learnt are left out: they score next to nothing and would flatter it.
+    Good images that it has learnt are left out: they score next to nothing.
     `masks` is a folder of masks that say which patches of the bad images are defective.
     """
     refuse_departures(detector)
