@@ -63,7 +63,8 @@ class Labels:
                 if label is None:
                     label = LabelRow(inspection_id=found.id, product_id=found.product_id, kind=BAD)
                     session.add(label)
-                label.defect, label.part, label.time, label.role = defect, part, now(), actor.role
+                label.defect, label.part, label.time = defect, part, now()
+                label.role, label.user = actor.role, actor.user
                 label.x, label.y = at or (None, None)
                 found.label, found.defect, found.defect_score = BAD, defect, None
                 self._products.rename_defects(session, change)
