@@ -1,4 +1,4 @@
-"""Sentences about cameras."""
+"""Sentences about cameras, of `connect` and of who uses them."""
 
 from . import Options, Sentences
 
@@ -27,7 +27,7 @@ def _duration(option: Options, name: str, given: str) -> str:
     return f"{option[name]} needs a duration such as 500ms or 2s, not {given or 'nothing'}."
 
 
-CONNECT_SENTENCES: Sentences = {
+CAMERAS_SENTENCES: Sentences = {
     "source-unknown": "{given} is no camera and no video: give a folder, rtsp://…, /dev/video0,"
     " aravis://NAME, or a file that ends in {videos}.",
     "source-file": "{path}, which holds the address of a camera, cannot be read: {why}.",
