@@ -131,8 +131,7 @@ def test_a_network_camera_goes_and_comes_back(server: RtspServer) -> None:
     times = [shot.frame.arrived for shot in [*before, *after]]
     assert times == sorted(set(times))
     assert before[0].pixels.shape == (128, 160, 3)
-    assert {*codes(said)} == {"source-lost", "source-back"}
-    assert codes(said)[-1] == "source-back"
+    assert codes(said) == ["source-lost", "source-back"]
 
 
 def test_a_camera_that_is_not_there_is_tried_again() -> None:
@@ -179,8 +178,7 @@ def test_a_gige_camera_goes_and_comes_back(gige: GigeCamera) -> None:
     gige.start()
     until(lambda: camera.frames > frames + 2, "the camera")
     camera.stop()
-    assert codes(said)[0] == "source-lost"
-    assert codes(said)[-1] == "source-back"
+    assert codes(said) == ["source-lost", "source-back"]
 
 
 def test_a_gige_camera_with_pixels_that_nobody_reads(gige: GigeCamera) -> None:

@@ -122,8 +122,7 @@ class Camera:
             self._changed.notify_all()
 
     def _lost(self, error: HyperfsadError) -> None:
-        known = self.problem
-        if known is None or (known.code, known.facts) != (error.code, error.facts):
+        if self.problem is None or self.problem.code != error.code:
             self._notify(Notice(error.code, **error.facts))  # once, not at each try
         self.losses += self.state == "running"
         self.state, self.problem = "away", error

@@ -1,14 +1,16 @@
 """Inspecting what a camera shows: each shot gets a picture, a record, and a verdict in time."""
 
 import hashlib
+import io
 import os
 import time
 from collections.abc import Generator
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
+import numpy as np
 from PIL import Image
 
 from ..connect.camera import Camera, Shot
@@ -21,7 +23,7 @@ from ..connect.sources import Frame, Pixels, Source
 from ..connect.sources.video import VideoFile
 from ..connect.state import Reason
 from ..connect.triggers import Software, Trigger
-from ..disk.files import FileStamp, stamp_of
+from ..disk.files import FileStamp, stamp_of, write_file
 from ..errors import ImageError, UsageError
 from ..images.loading import save_picture
 from ..messages import Notice, Notify, log
@@ -38,9 +40,6 @@ class ShotDetector(Protocol):
     """What a camera's watcher needs of a detector."""
 
     def predict(self, image: Pixels, *, keep_pictures: bool = False) -> AnomalyResult: ...
-
-    @property
-    def encoder_(self) -> Any: ...
 
     @property
     def threshold_(self) -> float | None: ...
@@ -92,7 +91,8 @@ class CameraWatcher:
         with Ledger(self.output, self.notify, wait=self.wait) as self._ledger:
             facts = {"folder": self.source.name, "results": self._ledger.path}
             self.notify(Notice("watch-started", done=self._ledger.count, **facts))
-            self.detector.encoder_  # noqa: B018 (missing weights fail now, not at a shot)
+            # missing weights fail now, and the first shot need not wait for what is slow once
+            self.detector.predict(np.zeros((64, 64, 3), np.uint8))
             self._session = Session(self._connect, self._ledger.path, self._health, self.notify)
             yield from self._session.during(self._shots())
 
@@ -120,7 +120,9 @@ class CameraWatcher:
                 result = replace(found, image=image)
             except ImageError as error:
                 result = AnomalyResult.failed(image, str(error))
-        save_picture(Image.fromarray(shot.pixels), Path(image), parents=True)
+        content = io.BytesIO()
+        Image.fromarray(shot.pixels).save(content, "PNG", compress_level=1)  # the line waits
+        write_file(Path(image), content.getbuffer(), parents=True)
         name = f"{os.path.basename(os.path.dirname(image))}/{file_name(image)}"
         picture = result.shown() if self.heatmaps and result.error is None else None
         files = write_files(result, name, picture, self.maps, into_folder(self.output))
