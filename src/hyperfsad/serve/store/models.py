@@ -152,12 +152,12 @@ class Inspection(Base):
     level: Mapped[float | None]
     p_value: Mapped[float | None]
     regions: Mapped[int]
-    label: Mapped[str | None] = mapped_column(String(8))
     fields: Mapped[dict[str, str]] = mapped_column(JSON, default=dict)
     part: Mapped[str | None] = mapped_column(ID)
     """Which part it is, by the fields that differ with each."""
     first: Mapped[bool] = mapped_column(default=True)
     """Whether this part came for the first time; also where nobody knows."""
+    label: Mapped[str | None] = mapped_column(String(8))
 
 
 class TraceValue(Base):
