@@ -28,13 +28,22 @@ from ..connect.triggers import Software, seconds_of, trigger_of
 from ..disk.files import file_sha256, write_file
 from ..errors import HyperfsadError
 from ..images.loading import drawn_image, load_image, save_picture
+from ..messages import Notice
 from ..results.result import AnomalyResult
 from ..wording import STATION
 from .folders import InspectionDesk
 from .monitoring import LOG
 from .pictures import Picture, Upload
 from .products import THUMBNAIL_SOURCE
-from .refusals import BusyError, ConflictError, FullError, MissingError, is_full, public
+from .refusals import (
+    BusyError,
+    ConflictError,
+    FullError,
+    MissingError,
+    is_full,
+    public,
+    station_text,
+)
 from .schemas import FindingOut, SourceIn, SourceOut
 from .store.audit import Actor, audit
 from .store.models import Image as ImageRow
@@ -144,29 +153,37 @@ class ProductCamera:
                 self._inspect(shot)
                 self._problem = None
             except HyperfsadError as error:
-                self._failed(error)
+                self._failed(error, shot)
                 if isinstance(error, MissingError):  # the product is gone
                     self.camera.stop()
             except Exception:  # no verdict; the next shot may get one
                 LOG.exception("camera of %s", self.product)
-                self._failed(HyperfsadError("shot-failed"))
+                self._failed(HyperfsadError("shot-failed"), shot)
 
-    def _failed(self, error: HyperfsadError) -> None:
+    def _failed(self, error: HyperfsadError, shot: Shot) -> None:
         self.failed += 1
+        self._no_verdict(Notice("picture-unjudged"), shot)
         if self._problem is None or self._problem.code != error.code:  # once, not at each shot
             self._note(str(error))
         self._problem = error
+
+    def _no_verdict(self, why: Notice, shot: Shot) -> None:
+        """The line hears of a shot that will be in no history."""
+        machines = self._desk.inspections.machines
+        machines.failed(self.product, _name(shot), station_text(why), shot.frame.arrived)
 
     def _inspect(self, shot: Shot) -> None:
         if self._checks is None:
             self._checks = SetupChecks(self._good_pictures(shot.pixels.shape))
         if self.latencies.is_over(shot.age):  # it is late already: the next one need not be
             self.latencies.add(shot.age)
+            deadline = self.latencies.deadline or 0
+            over = Notice("verdict-late", took=1000 * shot.age, deadline=1000 * deadline)
+            self._no_verdict(over, shot)
             return
         products, inspections = self._desk.products, self._desk.inspections
         _, detector, revision = products.detector(self.product)
-        moment = datetime.fromtimestamp(shot.frame.taken / 1e9, timezone.utc)
-        name = moment.strftime("%Y-%m-%d %H-%M-%S.%f.png")
+        name = _name(shot)
         image = load_image(shot.pixels, name)
         place = products.store.files.upload()
         waiting = Picture(Upload(place, name, "", 0), ".png", image.size, image)
@@ -223,6 +240,12 @@ class ProductCamera:
             if path.is_file():
                 picture = drawn_image(os.fspath(path), path.name, THUMBNAIL_SOURCE)
                 yield np.asarray(picture.rgb())
+
+
+def _name(shot: Shot) -> str:
+    """What the picture of a shot is called in the history."""
+    moment = datetime.fromtimestamp(shot.frame.taken / 1e9, timezone.utc)
+    return moment.strftime("%Y-%m-%d %H-%M-%S.%f.png")
 
 
 class Cameras:

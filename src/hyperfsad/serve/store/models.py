@@ -155,7 +155,6 @@ class Inspection(Base):
     level: Mapped[float | None]
     p_value: Mapped[float | None]
     regions: Mapped[int]
-    label: Mapped[str | None] = mapped_column(String(8))
     fields: Mapped[dict[str, str]] = mapped_column(JSON, default=dict)
     part: Mapped[str | None] = mapped_column(ID)
     """Which part it is, by the fields that differ with each."""
@@ -164,6 +163,7 @@ class Inspection(Base):
     defect: Mapped[str | None] = mapped_column(TITLE)
     """What it is called: by a person, or else by the detector."""
     defect_score: Mapped[float | None]
+    label: Mapped[str | None] = mapped_column(String(8))
 
 
 class TraceValue(Base):
