@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 
 from tests.conftest import REPOSITORY
 
-BUILT = ("src", "docs", "tests", "benchmarks")
+BUILT = ("src", "docs", "examples", "tests", "benchmarks")
 """The folders that the source distribution is made of."""
 
 
