@@ -30,7 +30,7 @@ export class Marks {
     const unit = UNIT * Math.max(...found.size);
     this.node.setAttribute("viewBox", `0 0 ${found.size[0]} ${found.size[1]}`);
     this.cross.setAttribute("visibility", "hidden");
-    replace(this.node, found.regions.map((region, place) => outline(region, place, unit)), ring(found), this.cross);
+    replace(this.node, ring(found), found.regions.map((region, place) => outline(region, place, unit)), this.cross);
   }
 
   at(x, y) {
