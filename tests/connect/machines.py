@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +181,8 @@ def with_opcua(
             space = await client.get_namespace_index("urn:hyperfsad:line")
             return await work(client, await client.nodes.objects.get_child(f"{space}:Line"))
 
-    return asyncio.run(run())
+    with ThreadPoolExecutor(1) as own:  # a browser's loop runs in that of the tests
+        return own.submit(asyncio.run, run()).result()
 
 
 async def variables(client: Client, line: Any) -> dict[str, Any]:
