@@ -10,7 +10,6 @@ from tests.docs.blocks import DOCS, USER_PAGES, blocks
 
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)")
 COINED = re.compile(r"\b(rooms?|judg(?:e|es|ed|ing)|flatters?)\b", re.IGNORECASE)
-ARRIVING = {"docs/cameras.md", "docs/connect.md"}
 
 
 def words(text: str) -> int:
@@ -24,7 +23,7 @@ def test_the_readme_is_short() -> None:
 
 def test_the_user_pages_are_short() -> None:
     pages = [page for page in DOCS.glob("*.md") if page.stem != "architecture"]
-    assert sum(words(page.read_text(encoding="utf-8")) for page in pages) <= 15_000
+    assert sum(words(page.read_text(encoding="utf-8")) for page in pages) <= 16_200
 
 
 def test_the_readme_begins_with_the_two_commands() -> None:
@@ -35,9 +34,7 @@ def test_the_readme_begins_with_the_two_commands() -> None:
 @pytest.mark.parametrize("page", USER_PAGES, ids=lambda page: page.stem)
 def test_links_lead_to_files(page: Path) -> None:
     for link in LINK.findall(page.read_text(encoding="utf-8")):
-        target = page.parent / link
-        named = target.resolve().relative_to(REPOSITORY).as_posix()
-        assert not link or target.exists() or named in ARRIVING, link
+        assert not link or (page.parent / link).exists(), link
 
 
 @pytest.mark.parametrize("page", USER_PAGES, ids=lambda page: page.stem)
