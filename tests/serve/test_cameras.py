@@ -15,6 +15,7 @@ from hyperfsad.serve.client import StationClient, StationError
 from hyperfsad.serve.records import InspectionRowRecord, SourceRecord
 from hyperfsad.serve.settings import StationSettings
 from tests.conftest import make_picture
+from tests.connect.machines import Plc, free_port
 from tests.connect.videos import RtspServer, make_video
 from tests.serve.conftest import ADMIN, INSPECT, png
 from tests.serve.stations import Running, Stations, refused, until
@@ -102,6 +103,37 @@ def _is_there(client: StationClient, inspection: str) -> bool:
     with suppress(StationError):
         return bool(client.inspection(inspection)["id"])
     return False
+
+
+def test_the_trigger_of_a_plc_takes_a_picture(
+    stations: Stations, tmp_path: Path, endless: Path
+) -> None:
+    port = free_port()
+    file = tmp_path / "line.toml"
+    file.write_text(f"[modbus]\nport = {port}\n")
+    client = stations.start(tmp_path / "store", "--connect", str(file)).wait().client()
+    plc, product = Plc(port), client.create_product("bolt", [png(0), png(1)])["id"]
+    until(plc.connect, "the PLC's connection")
+    client.set_source(product, str(endless), trigger="software")
+    when(client, product, lambda now: now["state"] == "running")
+    for trigger in (1, 2):
+        until(lambda: plc.read()[2], "the bit ready")
+        assert plc.write(100, 0)
+        assert plc.write(100, 1)
+        until(lambda: plc.read()[4], "the bit result valid")
+        shown, row = plc.read(), rows(client, product)[0]
+        assert (shown[5], shown[9]) == (1 if row["verdict"] == "good" else 2, trigger)
+        assert len(rows(client, product)) == trigger
+        plc.write_number(101, shown[7] << 16 | shown[8])
+    other = client.create_product("nut", [png(2), png(3)])["id"]
+    client.set_source(other, str(endless), trigger="software")
+    when(client, other, lambda now: now["state"] == "running")
+    until(lambda: plc.read()[2], "the bit ready")
+    assert plc.write(100, 0)
+    assert plc.write(100, 1)
+    until(lambda: plc.read()[4], "the bit result valid")
+    assert tuple(plc.read()[5:7]) == (0, 2), "two cameras: nobody knows which would answer"
+    plc.close()
 
 
 def test_what_is_late_counts_as_no_verdict(

@@ -5,7 +5,7 @@ So a crash between the two costs nothing: the next start goes on there.
 """
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timezone
 
 from sqlalchemy import text
@@ -44,8 +44,9 @@ class Machines:
         self._arrived: dict[str, float] = {}
         """When the pictures of inspections came that are not in the outbox yet."""
 
-    def open(self, notify: Notify = log) -> None:
-        """Goes on where the last run ended; the store is open."""
+    def open(self, take: Callable[[int], None], notify: Notify = log) -> None:
+        """Goes on where the last run ended; the store is open. `take` takes a picture where a
+        machine asks for one, given the number of its trigger."""
         if self._settings is None:
             return
         folder = self._store.files.connected
@@ -54,6 +55,7 @@ class Machines:
         latest = newest(self._store.database)
         self._last = min(max(known), latest) if known else latest
         self._connections = Connections(self._settings, outbox, self._health, notify)
+        self._connections.line.on_trigger.append(take)
         self.sync()
         self._connections.start()
 

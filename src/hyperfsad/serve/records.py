@@ -76,7 +76,18 @@ class VersionRecord(TypedDict):
     role: str
     user: str
     """The name; empty where a token was used, or nothing."""
-    action: Literal["created", "uploaded", "extended", "taught", "adapted", "undone", "calibrated", "configured", "removed", "restored"]
+    action: Literal[
+        "created",
+        "uploaded",
+        "extended",
+        "taught",
+        "adapted",
+        "undone",
+        "calibrated",
+        "configured",
+        "removed",
+        "restored",
+    ]
     detail: str
     """The part that was taught, how many it adapted to, which settings were changed, or the version restored."""
     good_parts: int

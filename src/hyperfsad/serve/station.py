@@ -66,7 +66,7 @@ class Station:
         self.users.look()
         self.engine.start()
         self._tidier.start()
-        self.machines.open(notify)
+        self.machines.open(self.cameras.take, notify)
         for folder in self.folders:
             folder.start()
         self.cameras.open()
