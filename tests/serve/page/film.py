@@ -24,8 +24,7 @@ CAPTIONS = {
     "first": "Drop two photos of good parts …",
     "learnt": "… it has learnt them: no training, no labels",
     "part": "Drop a part to inspect …",
-    "verdict": "… the verdict …",
-    "place": "… and the defect",
+    "verdict": "… the verdict, and where the defect is",
     "why": "Why? The good patches that come nearest",
 }
 Frame = tuple[Image.Image, int]
@@ -38,18 +37,16 @@ def film(browser: Any, url: str, folder: Path) -> Iterator[Frame]:
         page.wait_for_selector("[data-step='3']")
         yield from dropped(page, "[data-step='1'] .drop", good, CAPTIONS["first"])
         page.locator("[data-step='1'] input[type=file]").first.set_input_files(good)
+        page.locator(".review .main").click()
         page.wait_for_selector(".histogram svg")
         show(page, "[data-step='2']")
         yield captioned(shot(page), CAPTIONS["learnt"]), 2200
         yield from dropped(page, "[data-step='3'] .drop", [bad], CAPTIONS["part"])
         page.locator("[data-step='3'] input[type=file]").set_input_files(bad)
         page.wait_for_selector(".verdict-word")
-        yield captioned(shot(page), CAPTIONS["verdict"]), 2000
-        show(page, ".stage")
-        yield captioned(shot(page), CAPTIONS["place"]), 3000
+        yield captioned(shot(page), CAPTIONS["verdict"]), 3500
         page.keyboard.press("e")
         page.wait_for_selector(".evidence img")
-        show(page, ".evidence")
         yield captioned(shot(page), CAPTIONS["why"]), 4500
 
 

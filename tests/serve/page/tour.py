@@ -16,7 +16,7 @@ from hyperfsad.demo.drawing import draw
 from tests.browser import started_browser
 from tests.serve.stations import Running
 
-PATIENCE = 600_000
+PATIENCE = 120_000
 DESK, PHONE = (1280, 1080), (390, 844)
 
 
