@@ -339,7 +339,7 @@ def test_the_command_delivers_and_keeps_secrets(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("hyperfsad.watch.watcher.LAST_DELIVERIES", DEADLINE)
+    monkeypatch.setattr("hyperfsad.connect.session.LAST_DELIVERIES", DEADLINE)
     saved = tmp_path / "part.hfsad"
     detector.fit(make_picture(100), threshold=False).save(saved)
     command = ["watch", str(camera), "--detector", str(saved), "-o", str(tmp_path / "out")]

@@ -67,4 +67,4 @@ def test_the_search_finds_a_page(site: Path) -> None:
         page.locator("input.md-search__input").click()
         page.keyboard.type("webhook", delay=20)
         page.wait_for_selector(".md-search-result__item")
-        assert "Watching" in page.locator(".md-search-result__item").first.inner_text()
+        assert "Watching" in page.locator(".md-search-result__list").inner_text()

@@ -12,6 +12,7 @@ from .. import threads
 from ..arrays import Array, gathered, like, namespace, positive
 from ..demo.drawing import draw
 from ..detector.detector import HyperFSAD
+from ..detector.settings import find_recipe
 from ..encoders.encoder import Tokens, prepare
 from ..errors import UsageError
 from ..images.loading import NormalImage, load_image
@@ -146,6 +147,8 @@ def measure_speed(
                 tokens = encoder.encode([load_image(draw("plate", seed=seed).image)])
                 banks.append(MemoryBank.of(tokens, [NormalImage(f"part {seed}", str(seed))]))
             bank = MemoryBank.joined(banks)
+            if find_recipe(detector.settings.recipe).half_tokens:  # as `fit` does
+                bank = bank.rounded()
             meter.reset()
             detector.remember(bank)
             detector.scale_  # noqa: B018 (made once, before the clock starts)

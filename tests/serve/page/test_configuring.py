@@ -51,7 +51,7 @@ def test_draw_undo_try_and_save(
     share = page.locator(".trial tr", has_text="Of the picture").locator("td").inner_text()
     assert float(share.rstrip("%")) == pytest.approx(20, abs=1)
     assert client.download_product(product) == before
-    page.get_by_role("button", name="Save").click()
+    page.locator(".settings").get_by_role("button", name="Save").click()
     page.wait_for_selector(".toast >> text=with the new settings")
     region = client.product(product)["settings"]["region"]
     assert isinstance(region, list)

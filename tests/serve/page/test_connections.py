@@ -35,7 +35,7 @@ def test_each_says_how_it_is_and_can_be_tested(
     options = {"width": width, "locale": locale, "color_scheme": scheme}
     page = visit(connected.url, **options)
     page.locator("#bar .menu summary").click()
-    page.locator("#bar .menu a").click()
+    page.locator("#bar .menu a[href='#/connections']").click()
     cards = page.locator(".view-connections .card")
     page.wait_for_selector(".view-connections .card >> nth=1")
     for card, found in zip(cards.all(), (".shape.good", ".shape.anomalous"), strict=True):

@@ -17,7 +17,7 @@ def test_fields_are_defined_scanned_and_searched(
         page.get_by_label("Name of the field").nth(place).fill(name)
     page.get_by_label("each part has its own").first.check()
     page.get_by_label("From the file name").fill("* {lot}")
-    page.get_by_role("button", name="Save").click()
+    page.locator("form", has_text="Add a field").get_by_role("button", name="Save").click()
     page.wait_for_selector("text=The fields are saved.")
 
     page.goto(f"{station.url}/#/inspect/{product}")
