@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from tests.browser import started_browser
 from tests.conftest import REPOSITORY
 
 PAGES = ("index", "tutorial", "station", "reference", "measurements/accuracy")
@@ -44,27 +43,24 @@ def test_the_reference_is_made_from_docstrings(site: Path) -> None:
         assert f'id="hyperfsad.{name}"' in text, name
 
 
-def test_it_opens_without_a_server_or_a_network(site: Path) -> None:
-    with started_browser() as browser:
-        for name in PAGES:
-            page = browser.new_page()
-            asked, wrong = list[str](), list[str]()
-            page.on("request", lambda request, asked=asked: asked.append(request.url))
-            page.on("pageerror", lambda error, wrong=wrong: wrong.append(str(error)))
-            page.goto((site / f"{name}.html").as_uri(), wait_until="networkidle")
-            assert page.locator("article h1").inner_text()
-            assert {
-                url for url in asked if not url.startswith(("file:", "data:", "blob:"))
-            } == set()
-            assert wrong == []
-            page.close()
+def test_it_opens_without_a_server_or_a_network(site: Path, browser: Any) -> None:
+    for name in PAGES:
+        page = browser.new_page()
+        asked, wrong = list[str](), list[str]()
+        page.on("request", lambda request, asked=asked: asked.append(request.url))
+        page.on("pageerror", lambda error, wrong=wrong: wrong.append(str(error)))
+        page.goto((site / f"{name}.html").as_uri(), wait_until="networkidle")
+        assert page.locator("article h1").inner_text()
+        assert {url for url in asked if not url.startswith(("file:", "data:", "blob:"))} == set()
+        assert wrong == []
+        page.close()
 
 
-def test_the_search_finds_a_page(site: Path) -> None:
-    with started_browser() as browser:
-        page: Any = browser.new_page()
-        page.goto((site / "index.html").as_uri())
-        page.locator("input.md-search__input").click()
-        page.keyboard.type("webhook", delay=20)
-        page.wait_for_selector(".md-search-result__item")
-        assert "Watching" in page.locator(".md-search-result__list").inner_text()
+def test_the_search_finds_a_page(site: Path, browser: Any) -> None:
+    page: Any = browser.new_page()
+    page.goto((site / "index.html").as_uri())
+    page.locator("input.md-search__input").click()
+    page.keyboard.type("webhook", delay=20)
+    page.wait_for_selector(".md-search-result__item")
+    assert "Watching" in page.locator(".md-search-result__list").inner_text()
+    page.close()

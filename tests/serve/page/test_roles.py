@@ -78,6 +78,7 @@ def test_the_operator_view_teaches_nothing_without_tokens_either(
     assert sent.value.post_data_json == {"kind": "fine", "learn": False}
     assert client.download_product(product) == before
     page.get_by_label("View", exact=True).select_option("engineer")
+    page.keyboard.press("Escape")  # the menu lies over the panel
     page.get_by_role("button", name="Teach").click()  # what the operator called fine
     until(page, "document.querySelector('.labels').textContent.includes('has learnt it')")
     assert client.product(product)["good_parts"] == 3
