@@ -68,6 +68,6 @@ def test_the_first_file_and_the_codes_are_those_of_the_code(tmp_path: Path) -> N
     assert [sink.name for sink in found.sinks] == ["mqtt", "opcua", "modbus"]
     codes = dict(re.findall(r"^\| (\w+) \| (\d) \|", TEXT, re.M))
     assert {name: int(code) for name, code in codes.items()} == dict(zip(STATES, range(6)))  # noqa: B905
-    table = TEXT[TEXT.index("| state | code") : TEXT.index("    stopped →")]
+    table = TEXT[TEXT.index("| state | code") : TEXT.index("```text\nstopped →")]
     for code, name in re.findall(r"(\d) ([a-z]+)", table):
         assert REASONS[int(code)] == name
