@@ -41,7 +41,11 @@ function changing(user) {
 function row(user) {
   const remove = action(t("users.remove"), async () => {
     if (!await confirmed(t("users.remove"), h("p", {}, t("users.removetext", { name: user.name })))) return;
+    const own = user.name === who.user;
     await done(() => api.removeUser(user.id), t("users.removed", { name: user.name }));
+    if (!own) return;
+    await api.loadSession(); // one's own has ended
+    dispatchEvent(new Event(api.SIGNED_IN));
   }, tell, { class: "danger" });
   return h("tr", {}, h("th", { scope: "row" }, user.name),
     h("td", { class: "whole" }, t(ROLES[user.role]), user.locked && h("strong", {}, ` · ${t("users.locked")}`)),
